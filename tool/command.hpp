@@ -21,6 +21,7 @@ struct Context {
     Secrets secrets;
     const NginxSettings* nginx;  // nginx's configuration, given by --nginx-conf; nullptr: none
     const NginxStore* store;     // its block whose Redis is asked; nullptr: none
+    bool isOneOfSeveral;         // the command asks other blocks, too
 
     /// The settings of the NAME in nginx's configuration, or of the NAME of a key with this prefix; nullptr: none.
     const NginxLimit* limitOf(std::string_view nameOrKey) const;
@@ -36,6 +37,9 @@ struct ToolCommand {
     std::span<const Option> options;  // of this command only
     Status (*run)(const Context& context);
     bool asksRedis = true;  // false: no password and no certificate is read
+
+    /// Whether it concerns each store that a limit may be in, with these arguments; nullptr: never.
+    bool (*isOfAllHomes)(const Arguments& arguments) = nullptr;
 };
 
 extern const ToolCommand kSize;

@@ -114,6 +114,14 @@ std::string namesOf(const std::vector<NginxStore>& stores) {
     return names;
 }
 
+std::vector<const NginxStore*> pointersTo(const std::vector<NginxStore>& stores) {
+    std::vector<const NginxStore*> pointers;
+    for (const NginxStore& each : stores) {
+        pointers.push_back(&each);
+    }
+    return pointers;
+}
+
 }  // namespace
 
 void addFileDefaults(Arguments& arguments, std::span<const Option> known) {
@@ -145,7 +153,8 @@ void addFileDefaults(Arguments& arguments, std::span<const Option> known) {
     }
 }
 
-const NginxStore* chosenStore(const NginxSettings& nginx, const Arguments& arguments, std::string_view limit) {
+std::vector<const NginxStore*> chosenStores(const NginxSettings& nginx, const Arguments& arguments,
+                                            std::string_view limit, bool ofAllHomes) {
     if (arguments.has(kStoreOption)) {
         const NginxStore* store = nginx.storeNamed(arguments.text(kStoreOption));
         if (store == nullptr) {
@@ -154,18 +163,22 @@ const NginxStore* chosenStore(const NginxSettings& nginx, const Arguments& argum
                             ? printable(nginx.file()) + " to have a sliding_log_redis of that name"
                             : "one of " + namesOf(nginx.stores()) + " of " + printable(nginx.file()));
         }
-        return store;
+        return {store};
     }
-    if (const NginxLimit* known = nginx.limitNamed(limit)) {
+    const NginxLimit* known = nginx.limitNamed(limit);
+    if (known != nullptr && known->hasHomes() && ofAllHomes && !arguments.has("--server")) {
+        return pointersTo(nginx.stores());
+    }
+    if (known != nullptr && !known->hasHomes()) {
         const std::string_view name = nginx.storeOf(*known);
         const NginxStore* store = nginx.storeNamed(name);
         if (store == nullptr && !arguments.has("--server")) {
             throw UsageError("limit \"" + printable(limit) + "\" has store=" + printable(name) + " in " +
                              printable(nginx.file()) +
-                             (name == "local" ? ": its logs are in the memory of nginx, not in Redis"
-                                              : ", which has no sliding_log_redis of that name"));
+                             (name == kLocalStore ? ": its logs are in the memory of nginx, not in Redis"
+                                                  : ", which has no sliding_log_redis of that name"));
         }
-        return store;
+        return store == nullptr ? std::vector<const NginxStore*>() : std::vector{store};
     }
     if (nginx.stores().size() > 1 && !arguments.has("--server")) {
         throw UsageError(printable(nginx.file()) + " has several sliding_log_redis: " + namesOf(nginx.stores()) +
@@ -174,7 +187,7 @@ const NginxStore* chosenStore(const NginxSettings& nginx, const Arguments& argum
     if (nginx.stores().empty() && !arguments.has("--server")) {
         throw UsageError(printable(nginx.file()) + " has no sliding_log_redis, expected one, or --server");
     }
-    return nginx.stores().size() == 1 ? &nginx.stores().front() : nullptr;
+    return nginx.stores().size() == 1 ? pointersTo(nginx.stores()) : std::vector<const NginxStore*>();
 }
 
 void addStoreDefaults(Arguments& arguments, const NginxSettings& nginx, const NginxStore& store, bool withLogins) {

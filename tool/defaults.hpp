@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "arguments.hpp"
 #include "nginx_settings.hpp"
@@ -17,9 +18,10 @@ inline constexpr std::string_view kDefaultsFile = "/etc/sliding-log.conf";
 /// UsageError.
 void addFileDefaults(Arguments& arguments, std::span<const Option> known);
 
-/// The block that --store names, or the one that the limit is in. Without both, there must not be several blocks.
-/// nullptr: there is no block. `limit` may be empty. Throws UsageError.
-const NginxStore* chosenStore(const NginxSettings& nginx, const Arguments& arguments, std::string_view limit);
+/// The block that --store names, or the one that the limit is in, or, if `ofAllHomes`, each that it may be in. Without
+/// both, there must not be several blocks. Empty: there is no block. `limit` may be empty. Throws UsageError.
+std::vector<const NginxStore*> chosenStores(const NginxSettings& nginx, const Arguments& arguments,
+                                            std::string_view limit, bool ofAllHomes);
 
 /// Adds the directives of the block as options. `withLogins`: also users and passwords that are not given otherwise.
 void addStoreDefaults(Arguments& arguments, const NginxSettings& nginx, const NginxStore& store, bool withLogins);

@@ -76,25 +76,17 @@ std::string_view limitIn(const ToolCommand& command, const Arguments& arguments)
     return isAboutOne && isName(arguments.words()[0]) ? std::string_view(arguments.words()[0]) : std::string_view();
 }
 
-Status runWith(const ToolCommand& command, Arguments& arguments) {
-    addFileDefaults(arguments, kConnectionOptions);
-    std::optional<NginxSettings> nginx;
-    const NginxStore* store = nullptr;
-    if (arguments.has(kNginxConfOption)) {
-        nginx.emplace(arguments.text(kNginxConfOption));
-        store = chosenStore(*nginx, arguments, limitIn(command, arguments));
-    } else if (arguments.has(kStoreOption)) {
-        throw InvalidValue(std::string(kStoreOption), "needs \"--nginx-conf\"");
-    }
+/// Asks the Redis of one block; nullptr: the one that the options name.
+Status runFor(const ToolCommand& command, Arguments& arguments, const NginxSettings* nginx, const NginxStore* store,
+              bool isOneOfSeveral) {
     if (store != nullptr) {
         addStoreDefaults(arguments, *nginx, *store, command.asksRedis);
     }
     std::optional<Tls> tls;
     const StoreSettings settings = command.asksRedis ? storeSettings(arguments, tls) : storeAddress(arguments);
-    const NginxSettings* known = nginx ? &*nginx : nullptr;
-    noteInterrupts();
-    const Status status = command.run({settings, arguments, arguments.text("--prefix", kUsualPrefix),
-                                       arguments.has("--json"), Secrets(arguments, known), known, store});
+    const Status status =
+        command.run({settings, arguments, arguments.text("--prefix", kUsualPrefix), arguments.has("--json"),
+                     Secrets(arguments, nginx), nginx, store, isOneOfSeveral});
     if (std::fflush(stdout) != 0) {
         throw CouldNotWrite("standard output cannot be written");
     }
@@ -102,9 +94,10 @@ Status runWith(const ToolCommand& command, Arguments& arguments) {
 }
 
 /// Errors in a default are reported with its file and line.
-Status run(const ToolCommand& command, Arguments& arguments) {
+template <typename Run>
+Status tellingOrigins(const Arguments& arguments, Run run) {
     try {
-        return runWith(command, arguments);
+        return run();
     } catch (const InvalidValue& invalid) {
         const Origin* origin = arguments.originOf(invalid.option);
         if (origin == nullptr) {
@@ -112,6 +105,50 @@ Status run(const ToolCommand& command, Arguments& arguments) {
         }
         throw UsageError(origin->place.text() + ": \"" + origin->word + "\" " + invalid.complaint);
     }
+}
+
+int complain(std::string_view message) {
+    std::fprintf(stderr, "sliding-log: %s\n", std::string(message).c_str());
+    return static_cast<int>(Status::CouldNotAsk);
+}
+
+/// One that cannot be asked does not keep the command from the others. The result is the worst one.
+Status runForEach(const ToolCommand& command, const Arguments& arguments, const NginxSettings& nginx,
+                  std::span<const NginxStore* const> stores) {
+    Status worst = Status::Ok;
+    for (const NginxStore* store : stores) {
+        const std::string name = "store \"" + printable(store->name) + "\"";
+        if (!arguments.has("--json")) {
+            print(name + ":\n");
+        }
+        Status status = Status::Ok;
+        try {
+            Arguments ofThis = arguments;
+            status = tellingOrigins(ofThis, [&] { return runFor(command, ofThis, &nginx, store, true); });
+        } catch (const CouldNotAsk& failure) {
+            complain(name + ": " + failure.what());
+            status = Status::CouldNotAsk;
+        }
+        worst = std::max(worst, status);
+    }
+    return worst;
+}
+
+Status runWith(const ToolCommand& command, Arguments& arguments) {
+    addFileDefaults(arguments, kConnectionOptions);
+    noteInterrupts();
+    if (!arguments.has(kNginxConfOption)) {
+        if (arguments.has(kStoreOption)) {
+            throw InvalidValue(std::string(kStoreOption), "needs \"--nginx-conf\"");
+        }
+        return runFor(command, arguments, nullptr, nullptr, false);
+    }
+    const NginxSettings nginx(arguments.text(kNginxConfOption));
+    const bool ofAllHomes = command.isOfAllHomes != nullptr && command.isOfAllHomes(arguments);
+    const std::vector<const NginxStore*> stores =
+        chosenStores(nginx, arguments, limitIn(command, arguments), ofAllHomes);
+    return stores.size() > 1 ? runForEach(command, arguments, nginx, stores)
+                             : runFor(command, arguments, &nginx, stores.empty() ? nullptr : stores.front(), false);
 }
 
 const ToolCommand* commandNamed(std::string_view name) {
@@ -157,12 +194,7 @@ Status run(std::span<const std::string_view> words) {
         print(usageOf(command));
         return Status::Ok;
     }
-    return run(command, arguments);
-}
-
-int complain(const char* message) {
-    std::fprintf(stderr, "sliding-log: %s\n", message);
-    return static_cast<int>(Status::CouldNotAsk);
+    return tellingOrigins(arguments, [&] { return runWith(command, arguments); });
 }
 
 }  // namespace

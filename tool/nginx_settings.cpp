@@ -40,7 +40,7 @@ std::string_view NginxSettings::storeOf(const NginxLimit& limit) const {
     if (!limit.store.empty()) {
         return limit.store;
     }
-    return stores_.empty() ? std::string_view("local") : std::string_view(stores_.front().name);
+    return stores_.empty() ? kLocalStore : std::string_view(stores_.front().name);
 }
 
 void NginxSettings::take(const Directive& directive) {
@@ -48,7 +48,7 @@ void NginxSettings::take(const Directive& directive) {
     if (directive.block != nullptr && directive.block->words[0] == "sliding_log_redis") {
         stores_.back().directives.push_back({words, directive.place});
     } else if (words[0] == "sliding_log_redis") {
-        stores_.push_back({words.size() > 1 ? words[1] : "default", {}});
+        stores_.push_back({words.size() > 1 ? words[1] : std::string(kDefaultStore), {}});
     } else if (words[0] == "sliding_log_limit" && words.size() > 2) {
         takeLimit(words);
     }

@@ -32,7 +32,7 @@ class SharedNumber {
 struct NginxLimit {
     Secrecy secrecy = Secrecy::Open;
     std::string algorithm = "log";
-    std::string store;                     // empty: the first one, or local if there is none
+    std::string store;                     // as given; empty: the first one, or local if there is none
     std::optional<std::int64_t> windowMs;  // the lease; algorithm=quota: the longest length of the period
     std::int64_t sample = kDefaultSample;
     SharedNumber limit;
@@ -41,6 +41,9 @@ struct NginxLimit {
     bool escalates = false;  // with several times
     bool obeysKeys = false;  // override=on
     bool obeysName = false;  // override=on, or override=name
+
+    /// Each request has the store that a variable names.
+    bool hasHomes() const { return store.find('$') != std::string::npos; }
 
     /// All values that are given for a parameter, by its name; of one that all directives of a NAME share, one.
     std::map<std::string, std::set<std::string>, std::less<>> given;
@@ -68,8 +71,13 @@ class NginxSettings {
     const NginxStore* storeNamed(std::string_view name) const;
     const NginxLimit* limitNamed(std::string_view name) const;
 
-    /// The store of the limit's logs: its name, or `local`.
+    /// The store of the limit's logs: its name, `local`, or the variable that names it.
     std::string_view storeOf(const NginxLimit& limit) const;
+
+    /// False: this store has no logs of the limit.
+    bool mayBeIn(const NginxLimit& limit, std::string_view store) const {
+        return limit.hasHomes() || storeOf(limit) == store;
+    }
 
   private:
     void take(const Directive& directive);

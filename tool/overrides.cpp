@@ -75,6 +75,9 @@ std::string human(const Context& context, const Found& found) {
 std::string json(const Context& context, const Found& found, const Scanned& scanned) {
     Json out;
     out.beginObject();
+    if (context.isOneOfSeveral) {
+        out.member("store", context.store->name);
+    }
     jsonOf(out, scanned);
     out.name("overrides").beginArray();
     for (const auto& [key, record] : found) {
@@ -112,7 +115,12 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kOverrides = {"overrides", "[NAME]", "lists what set has changed, of one limit or of all", kOptions,
-                                run};
+const ToolCommand kOverrides = {"overrides",
+                                "[NAME]",
+                                "lists what set has changed, of one limit or of all",
+                                kOptions,
+                                run,
+                                true,
+                                [](const Arguments&) { return true; }};
 
 }  // namespace sliding_log::tool

@@ -35,6 +35,10 @@ constexpr std::array kSetOptions = {
 
 constexpr std::array kUnsetOptions = {kAllOption, kSecretOption};
 
+bool isOfAllKeys(const Arguments& arguments) {
+    return arguments.has(kAllOption.name);
+}
+
 constexpr std::size_t kLongestText = 200;  // bytes
 constexpr std::string_view kUntilKnown = "nginx nodes may decide by what they know for up to a second\n";
 constexpr std::string_view kUntilRead = "nginx nodes read it within two seconds\n";
@@ -57,7 +61,7 @@ struct Target {
 
 /// By the words of the command; the key may still be one of a secret that is shortened. Throws UsageError.
 Target givenTarget(const Context& context) {
-    if (!context.arguments.has(kAllOption.name)) {
+    if (!isOfAllKeys(context.arguments)) {
         return {"", targetKey(context)};
     }
     const std::vector<std::string>& words = context.arguments.words();
@@ -82,7 +86,7 @@ Override chosen(const Arguments& arguments) {
     if (arguments.has("--limit") + arguments.has("--allow") + arguments.has("--deny") + isDryRun != 1) {
         throw UsageError("expected one of --limit N, --allow, --deny and, with --all, --dry-run");
     }
-    if (isDryRun && !arguments.has(kAllOption.name)) {
+    if (isDryRun && !isOfAllKeys(arguments)) {
         throw UsageError("--dry-run is of all keys of a NAME, expected --all with it");
     }
     if (arguments.has("--limit")) {
@@ -139,6 +143,9 @@ void tellOfSeveral(const Context& context, const Target& target, const OverrideR
 
 Json& beginJson(Json& out, const Context& context, const Target& target) {
     out.beginObject();
+    if (context.isOneOfSeveral) {
+        out.member("store", context.store->name);
+    }
     return target.isOfAll() ? out.member("name", target.name) : out.bytes("key", target.shown(context));
 }
 
@@ -213,10 +220,15 @@ Status unset(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kSet = {"set", "NAME VALUE | KEY | NAME --all",
-                          "changes the limit of one key, or of all keys, while nginx runs (override=)", kSetOptions,
-                          set};
+const ToolCommand kSet = {"set",
+                          "NAME VALUE | KEY | NAME --all",
+                          "changes the limit of one key, or of all keys, while nginx runs (override=)",
+                          kSetOptions,
+                          set,
+                          true,
+                          isOfAllKeys};
 
-const ToolCommand kUnset = {"unset", "NAME VALUE | KEY | NAME --all", "ends that", kUnsetOptions, unset};
+const ToolCommand kUnset = {"unset",    "NAME VALUE | KEY | NAME --all", "ends that", kUnsetOptions, unset, true,
+                            isOfAllKeys};
 
 }  // namespace sliding_log::tool

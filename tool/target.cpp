@@ -108,11 +108,11 @@ void checkStore(const Context& context, std::string_view name) {
         return;
     }
     const std::string_view store = context.nginx->storeOf(*limit);
-    if (store != context.store->name && !store.starts_with('$')) {
+    if (!context.nginx->mayBeIn(*limit, context.store->name)) {
         throw UsageError("limit \"" + printable(name) + "\" has store=" + printable(store) + " in " +
                          printable(context.nginx->file()) +
-                         (store == "local" ? ": its logs are in the memory of nginx, not in Redis"
-                                           : ", expected " + std::string(kStoreOption) + " " + printable(store)));
+                         (store == kLocalStore ? ": its logs are in the memory of nginx, not in Redis"
+                                               : ", expected " + std::string(kStoreOption) + " " + printable(store)));
     }
 }
 

@@ -45,7 +45,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
     bool escalates = false;
     std::set<std::string_view> algorithms;
     for (const auto& [name, limit] : nginx.limits()) {
-        if (nginx.storeOf(limit) == store.name) {
+        if (nginx.mayBeIn(limit, store.name)) {
             algorithms.insert(limit.algorithm);
             blocks = blocks || limit.blocks;
             escalates = escalates || limit.escalates;
