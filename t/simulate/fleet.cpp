@@ -232,7 +232,7 @@ void Fleet::recordNameLater() {
 void Fleet::setRecordOfName(Random random) {
     const std::size_t number = random.below(plan_.limits.size());
     const Limit& limit = plan_.limits[number];
-    if (!limit.obeysName) {
+    if (!limit.obeysName || limit.homes > 1) {
         return;
     }
     constexpr std::array<std::string_view, 4> kWhat = {"limit=7", "allow", "deny", "dry-run"};  // by NameRecord::What
@@ -247,7 +247,7 @@ void Fleet::setRecordOfName(Random random) {
 
 /// As the tool does it, by the clock of the store; the record ends by itself. `key`: behind the NAME.
 bool Fleet::writeRecord(const Limit& limit, const std::string& key, std::string_view what, Time lifetime) {
-    Store& store = *stores_[limit.store];
+    Store& store = *stores_[limit.storeOf(Limit::kKeyOfRecords)];
     const Time now = store.wallClock();
     return store.set("rl:sliding:" + limit.name + key + ":override",
                      std::string(what) + " until=" + std::to_string((now + lifetime) / kMs) +

@@ -110,7 +110,8 @@ bool History::isOfAll(const Event& event) const {
     const Limit& first = plan_.limits[limits.front()];
     const auto isSame = [&](std::size_t number) {
         const Limit& limit = plan_.limits[number];
-        return limit.algorithm == first.algorithm && limit.store == first.store && !limit.obeysName;
+        return limit.algorithm == first.algorithm && limit.storeOf(event.key) == first.storeOf(event.key) &&
+               !limit.obeysName;
     };
     return std::ranges::all_of(limits, isSame) || !isFaulty(event);
 }
@@ -120,9 +121,9 @@ void History::united(std::size_t store, Time time) {
     open->end = time;
 }
 
-/// What its store has decided since then, and by `time`, is in the log.
-Time History::lossBefore(const Limit& limit, Time time) const {
-    const auto found = losses_.find(limit.store);
+/// What the store has decided since then, and by `time`, is in the log.
+Time History::lossBefore(std::size_t store, Time time) const {
+    const auto found = losses_.find(store);
     Time latest = 0;
     if (found == losses_.end()) {
         return latest;

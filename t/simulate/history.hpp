@@ -109,7 +109,7 @@ class History {
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
     bool isOfAll(const Event& event) const;
-    Time lossBefore(const Limit& limit, Time time) const;
+    Time lossBefore(std::size_t store, Time time) const;
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
@@ -120,7 +120,7 @@ class History {
     // too_strict.cpp
     std::string tooStrict(const Logs& logs) const;
     bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
-    bool hasClockMoved(const Limit& limit, Time begin, Time end) const;
+    bool hasClockMoved(std::size_t store, Time begin, Time end) const;
     bool leavesNothing(const Limit& limit, const Event& event) const;
 
     // of_names.cpp

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 6> kNames = {"log", "compact", "counter",
 
 std::string directive(const Limit& limit, bool isOther) {
     std::ostringstream out;
-    out << "sliding_log_limit " << limit.name << " store=s" << limit.store
+    out << "sliding_log_limit " << limit.name << " store=" << (limit.homes > 1 ? "$home" : "s") << limit.store
         << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
         << " algorithm=" << kNames[static_cast<std::size_t>(limit.algorithm)];
     if (limit.algorithm == Algorithm::Quota) {
@@ -95,7 +95,12 @@ Plan drawPlan(Random random) {
     const std::size_t limits = 1 + random.below(4);
     for (std::size_t i = 0; i < limits; i++) {
         plan.limits.push_back(drawLimit(random, i));
-        plan.limits.back().store = random.below(plan.stores.size());
+        Limit& limit = plan.limits.back();
+        limit.store = random.below(plan.stores.size());
+        if (random.once(2)) {
+            limit.homes = plan.stores.size();
+            limit.obeysName = limit.hasOverride || (limit.obeysName && limit.homes == 1);
+        }
     }
     const std::size_t locations = 1 + random.below(4);
     for (std::size_t i = 0; i < locations; i++) {
@@ -138,7 +143,22 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
     for (std::int64_t cost = 0; cost <= kMostCost; cost++) {
         out << ' ' << cost << ' ' << cost << ';';
     }
-    out << " }\nserver { listen 80;\n";
+    out << " }\n";
+    for (std::size_t first = 0; first < stores.size(); first++) {
+        out << "map $arg_k $home" << first << " {";
+        for (std::size_t key = 0; key < keys; key++) {
+            out << ' ' << key << " s" << (first + key) % stores.size() << ';';
+        }
+        out << " }\n";
+    }
+    out << "server { listen 80;\n";
+    // without these, workers would connect to a home with the first request of one of its keys, and on_error decide
+    // that one
+    out << "location = /none {";
+    for (std::size_t i = 0; i < stores.size(); i++) {
+        out << " sliding_log_limit none" << i << " key=none limit=1 window=1s store=s" << i << ';';
+    }
+    out << " }\n";
     for (const Location& location : locations) {
         out << "location = " << location.path << " {";
         for (const std::size_t limit : location.limits) {

@@ -19,7 +19,8 @@ constexpr std::int64_t kMostCost = 12;
 
 struct Limit {
     std::string name;
-    std::size_t store = 0;  // of Plan::stores
+    std::size_t store = 0;  // of Plan::stores; if it has several homes, that of the first key
+    std::size_t homes = 1;  // the stores that its keys are in, by a variable
     Algorithm algorithm = Algorithm::Log;
     std::int64_t limit = 1;
     std::int64_t otherwise = 1;  // after some reloads
@@ -34,6 +35,8 @@ struct Limit {
     Time delay = 0;
     Time block = 0;
     std::int64_t prefetch = 1;
+
+    std::size_t storeOf(std::size_t key) const { return homes == 1 ? store : (store + key) % homes; }
 
     std::int64_t most() const { return std::max(limit, otherwise); }
     std::int64_t least() const { return std::min(limit, otherwise); }

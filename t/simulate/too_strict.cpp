@@ -43,8 +43,8 @@ bool History::leavesNothing(const Limit& limit, const Event& event) const {
 }
 
 /// Entries may have been ahead of the clock then.
-bool History::hasClockMoved(const Limit& limit, Time begin, Time end) const {
-    const auto found = clockMoves_.find(limit.store);
+bool History::hasClockMoved(std::size_t store, Time begin, Time end) const {
+    const auto found = clockMoves_.find(store);
     return found != clockMoves_.end() &&
            std::ranges::any_of(found->second, [&](Time each) { return each >= begin - kMostClockMove && each <= end; });
 }
@@ -57,7 +57,7 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
     const bool mayOwe = limit.algorithm == Algorithm::Bucket && limit.settles;  // tokens of any time before
     const bool mayHaveQueued = limit.algorithm == Algorithm::Inflight && limit.delay > 0 &&
                                event.answered - event.sent >= limit.delay;  // behind others, and was never asked
-    if (mayOwe || mayHaveQueued || hasClockMoved(limit, begin - limit.block, event.answered)) {
+    if (mayOwe || mayHaveQueued || hasClockMoved(limit.storeOf(event.key), begin - limit.block, event.answered)) {
         return true;
     }
     const auto permits = static_cast<std::int64_t>(plan_.nodes * plan_.workers) * 2 * limit.prefetch;
