@@ -54,14 +54,14 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used
+        stores_.push_back(stores[i]->used != 0 || stores[i]->nameable != 0
                               ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
                               : nullptr);
     }
     readRecords(logs);
-    for (const std::unique_ptr<RedisStore>& store : stores_) {
-        if (store != nullptr) {
-            store->start();
+    for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
+        if (stores[i]->used != 0) {
+            stores_[i]->start();
         }
     }
     tick_.set(kTickMs);
@@ -69,14 +69,14 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
 
 /// Each store reads those of its NAMEs.
 void Worker::readRecords(std::span<LogSettings* const> logs) {
+    records_.resize(logs.size() * stores_.size());
     for (const LogSettings* each : logs) {
-        NameRecord* record = nullptr;
-        if (each->obeysName()) {
-            record = &registry_.record(view(each->name), view(each->redis->name));
+        for (const RedisSettings* home : each->obeysName() ? each->homes : std::span<RedisSettings* const>()) {
+            NameRecord* record = &registry_.record(view(each->name), view(home->name));
             record = record->names.first().empty() ? &ownRecords_.emplace_back() : record;
-            store(*each->redis).readRecordOf(*each, *record);
+            store(*home).readRecordOf(*each, *record);
+            records_[each->index * stores_.size() + home->index] = record;
         }
-        records_.push_back(record);
     }
 }
 

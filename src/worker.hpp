@@ -31,8 +31,15 @@ class Worker {
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
     LocalStore& local() { return local_; }
 
-    /// Of the store of this log, among all stores; 0: the local one.
-    std::uint64_t identityOf(const LogSettings& log) { return log.redis == nullptr ? 0 : store(*log.redis).identity(); }
+    /// Connects to a store that the configuration only can name, if it is the first time.
+    void need(const RedisSettings& settings) {
+        if (settings.used == 0) {
+            store(settings).start();
+        }
+    }
+
+    /// Of the logs of this store, among those of all stores; 0: the local one, nullptr.
+    std::uint64_t identityOf(const RedisSettings* home) { return home == nullptr ? 0 : store(*home).identity(); }
 
     /// Of local limits.
     Leases& leases() { return leases_; }
@@ -40,12 +47,14 @@ class Worker {
     Queues& queues() { return queues_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
 
-    /// Of the whole NAME; nullptr: the log obeys none.
-    const NameRecord* recordOf(const LogSettings& log) const { return records_[log.index]; }
+    /// Of the whole NAME in this store; nullptr: the log obeys none there.
+    const NameRecord* recordOf(const LogSettings& log, const RedisSettings* home) const {
+        return home == nullptr ? nullptr : records_[log.index * stores_.size() + home->index];
+    }
 
     /// What that record says now. Without one it costs next to nothing, since each request asks.
-    Override overrideOf(const LogSettings& log) const {
-        const NameRecord* record = recordOf(log);
+    Override overrideOf(const LogSettings& log, const RedisSettings* home) const {
+        const NameRecord* record = recordOf(log, home);
         return record == nullptr || record->isNone() ? Override() : record->now(bootTimeMs());
     }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
@@ -68,11 +77,12 @@ class Worker {
     TopKeys usedKeys_;    // admitted
     TopKeys deniedKeys_;  // denied
     SeenOverrides overrides_;
-    std::vector<LimitCounters*> limits_;               // by LogSettings::index
-    std::vector<LeaseLength> leaseLengths_;            // the same; they stay where they are
-    std::deque<NameRecord> ownRecords_;                // that found no room in the zone
-    std::vector<NameRecord*> records_;                 // by LogSettings::index; nullptr: it obeys none
-    std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
+    std::vector<LimitCounters*> limits_;     // by LogSettings::index
+    std::vector<LeaseLength> leaseLengths_;  // the same; they stay where they are
+    std::deque<NameRecord> ownRecords_;      // that found no room in the zone
+    std::vector<NameRecord*> records_;       // of each log in each store; nullptr: it obeys none there
+    std::vector<std::unique_ptr<RedisStore>>
+        stores_;  // by RedisSettings::index; nullptr where unused, not started where only nameable
     Heap heap_;
     Timer tick_;
 };

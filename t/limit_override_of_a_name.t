@@ -224,7 +224,7 @@ for my $node (@nodes) {
     is(scrape($node->port)->value('sliding_log_override_active', limit => 'away'), 1, 'the metrics tell');
     is(scrape($node->port)->value('sliding_log_override_active', limit => 'third'), undef, 'limits that obey none have no such metric');
     my ($limit) = grep { $_->{name} eq 'away' } @{ JSON::PP::decode_json(get($node->port, '/board?format=json')->{body})->{limits} };
-    is("$limit->{override}{what} $limit->{override}{value}", 'limit 7', 'the dashboard tells');
+    is("$limit->{records}[0]{what} $limit->{records}[0]{value}", 'limit 7', 'the dashboard tells');
 }
 my ($listed) = grep { $_->{all} } @{ tool_json('overrides', @at)->{overrides} };
 is("$listed->{key} $listed->{what} $listed->{by} $listed->{why}", 'rl:sliding:away limit=7 alice a launch', 'the list has it');

@@ -6,8 +6,10 @@
 #include <type_traits>
 
 #include "conf/refuse.hpp"
+#include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "limit/number.hpp"
+#include "limit/store_directive.hpp"
 #include "local/zone.hpp"
 
 namespace sliding_log {
@@ -25,30 +27,54 @@ char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, Parameter paramete
     return refuseAt(cf, limit.position, nameOf(limit), nameOf(parameter), text, expected);
 }
 
-RedisSettings* findStore(const MainSettings& main, std::string_view name) {
-    auto** stores = static_cast<RedisSettings**>(main.stores.elts);
-    for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
-        if (name.empty() || view(stores[i]->name) == name) {
-            return stores[i];
-        }
+std::span<RedisSettings* const> allStores(const MainSettings& main) {
+    return {static_cast<RedisSettings* const*>(main.stores.elts), main.stores.nelts};
+}
+
+/// The store that all requests of the limit have, if any: empty if it is local, or if there is none of that name.
+std::span<RedisSettings* const> storeOf(const MainSettings& main, const LimitSettings& limit) {
+    const std::span<RedisSettings* const> all = allStores(main);
+    if (limit.store.len == 0) {
+        return all.first(std::min<std::size_t>(all.size(), 1));
     }
-    return nullptr;
+    RedisSettings* const* found = findStore(all, view(limit.store));
+    return found == nullptr ? std::span<RedisSettings* const>() : std::span(found, 1);
+}
+
+char* refuseOtherStore(ngx_conf_t* cf, const LimitSettings& limit, std::string_view text) {
+    return refuseLater(cf, limit, Parameter::Store, text, "the one of the other limits of that name");
+}
+
+/// The store may be any: which one is known with each request.
+char* finalizeStoreVariable(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
+    LogSettings& log = *limit.log;
+    if (log.finalizedBy != nullptr && view(log.finalizedBy->store) != view(limit.store)) {
+        return refuseOtherStore(cf, limit, view(limit.store));
+    }
+    log.homes = allStores(main);
+    for (RedisSettings* each : log.homes) {
+        each->nameable = 1;
+    }
+    return kConfOk;
 }
 
 char* finalizeStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
+    if (limit.storeVariable != nullptr) {
+        return finalizeStoreVariable(cf, main, limit);
+    }
     LogSettings& log = *limit.log;
-    RedisSettings* store = view(limit.store) == "local" ? nullptr : findStore(main, view(limit.store));
-    if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
-        return refuseLater(cf, limit, Parameter::Store, view(limit.store),
-                           "the name of a sliding_log_redis block, or local");
+    const std::span<RedisSettings* const> store = storeOf(main, limit);
+    if (store.empty() && limit.store.len > 0 && view(limit.store) != kLocalStore) {
+        return refuseLater(cf, limit, Parameter::Store, view(limit.store), kExpectedStore);
     }
-    if (log.finalizedBy != nullptr && log.redis != store) {
-        return refuseLater(cf, limit, Parameter::Store, store == nullptr ? "local" : view(store->name),
-                           "the one of the other limits of that name");
+    const bool isSame = log.finalizedBy == nullptr ||
+                        (log.finalizedBy->storeVariable == nullptr && std::ranges::equal(log.homes, store));
+    if (!isSame) {
+        return refuseOtherStore(cf, limit, store.empty() ? kLocalStore : view(store.front()->name));
     }
-    log.redis = store;
-    if (store != nullptr) {
-        store->used = 1;
+    log.homes = store;
+    for (RedisSettings* each : store) {
+        each->used = 1;
     }
     return kConfOk;
 }
@@ -153,9 +179,8 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
     const auto* core =
         static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
     const bool resolves = core->resolver != nullptr && hasAny(core->resolver->connections);
-    auto** stores = static_cast<RedisSettings**>(main.stores.elts);
-    for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
-        stores[i]->resolver = resolves ? core->resolver : nullptr;
+    for (RedisSettings* each : allStores(main)) {
+        each->resolver = resolves ? core->resolver : nullptr;
     }
     ngx_conf_init_size_value(main.zoneSize, kDefaultZoneSize);
     if (main.limits.nelts > 0) {
@@ -174,7 +199,10 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
 
 void finalizeReservations(const MainSettings& main) {
     for (LogSettings* log : std::span(static_cast<LogSettings**>(main.logs.elts), main.logs.nelts)) {
-        if (log->redis != nullptr && log->redis->clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+        const auto hasClockOfNodes = [](const RedisSettings* each) {
+            return each->clock == static_cast<ngx_uint_t>(Clock::Nginx);
+        };
+        if (std::ranges::any_of(log->homes, hasClockOfNodes)) {
             log->aheadMs = log->permitLifeMs;  // so that the time of a permit is not taken for that of a decision
         }
     }
@@ -186,7 +214,7 @@ void finalizeReservations(const MainSettings& main) {
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;
-                if (log.redis != nullptr && traitsOf(log.algorithm).queues) {
+                if (log.mayBeInRedis() && traitsOf(log.algorithm).queues) {
                     continue;  // its calls are its own, and reserve nothing
                 }
                 log.aheadMs = std::max(log.aheadMs, main.largestDelay);

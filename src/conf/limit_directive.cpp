@@ -190,8 +190,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
             return outOfMemory();
         }
     }
-    if (draft.limit.limitVariable != nullptr || draft.limit.costVariable != nullptr) {
-        log->variableNumbers = 1;
+    if (draft.limit.limitVariable != nullptr || draft.limit.costVariable != nullptr ||
+        draft.limit.storeVariable != nullptr) {
+        log->mayBeInvalid = 1;
     }
     if (draft.limit.settle != nullptr) {
         log->settles = 1;

@@ -261,9 +261,14 @@ char* setSettle(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 
 char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     if (value.len == 0) {
-        return refuseValue(cf, Parameter::Store, "", "the name of a sliding_log_redis block, or local");
+        return refuseValue(cf, Parameter::Store, "", kExpectedStore);
+    }
+    ngx_http_complex_value_t* compiled = compile(cf, value);
+    if (compiled == nullptr) {
+        return kConfError;
     }
     draft.limit.store = value;
+    draft.limit.storeVariable = hasVariables(*compiled) ? compiled : nullptr;
     return kConfOk;
 }
 

@@ -41,8 +41,8 @@ void noteUse(const LocationSettings& level) {
     for (const LimitSettings* limit : level.allLimits()) {
         LogSettings& log = *limit->log;
         log.enforced = log.enforced != 0 || !level.isRehearsed(*limit) ? 1 : 0;
-        if (log.redis != nullptr) {
-            log.redis->onErrors |= ngx_uint_t{1} << level.onError;
+        for (RedisSettings* home : log.homes) {
+            home->onErrors |= ngx_uint_t{1} << level.onError;
         }
     }
 }

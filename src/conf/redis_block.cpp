@@ -331,8 +331,8 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
 
 char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     auto& main = *static_cast<MainSettings*>(conf);
-    const std::string_view name = cf->args->nelts > 1 ? view(argument(cf, 1)) : "default";
-    if (name.empty() || name == "local") {
+    const std::string_view name = cf->args->nelts > 1 ? view(argument(cf, 1)) : kDefaultStore;
+    if (name.empty() || name == kLocalStore) {
         return refuse(cf, "sliding_log_redis", "NAME", name, "a name other than local, which is this node's own store");
     }
     auto** stores = static_cast<RedisSettings**>(main.stores.elts);

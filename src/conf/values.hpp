@@ -13,6 +13,7 @@ namespace sliding_log {
 
 inline constexpr std::string_view kExpectedDuration = "an nginx time up to 366d, as 500ms, 10s or 1m";
 inline constexpr std::string_view kExpectedTime = "an nginx time from 1ms to 366d, as 500ms, 10s or 1m";
+inline constexpr std::string_view kExpectedStore = "the name of a sliding_log_redis block, or local";
 
 /// nginx's time (`500ms`, `10s`, `1m30s`; a bare number is in seconds) in ms; nullopt if it is invalid or not in
 /// [leastMs, kLongestTimeMs].

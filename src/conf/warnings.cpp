@@ -32,12 +32,12 @@ bool isOfSecrets(std::string_view variable) {
     return variable == "http_authorization" || variable == "http_x_api_key" || variable.starts_with("cookie_");
 }
 
-void warnOfChosenNumber(ngx_conf_t* cf, const LimitDraft& draft, const char* parameter,
-                        const ngx_http_complex_value_t* number) {
-    if (number != nullptr && usesVariable(view(number->value), isOfClient)) {
+void warnOfChosen(ngx_conf_t* cf, const LimitDraft& draft, const char* parameter,
+                  const ngx_http_complex_value_t* variable) {
+    if (variable != nullptr && usesVariable(view(variable->value), isOfClient)) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"sliding_log_limit\" %V: %s=%V is what the client chooses, let a map give it",
-                           &draft.log.name, parameter, &number->value);
+                           &draft.log.name, parameter, &variable->value);
     }
 }
 
@@ -68,9 +68,10 @@ bool beginsAsVariable(std::string_view text) {
 }
 
 void warnOfClientsChoice(ngx_conf_t* cf, const LimitDraft& draft) {
-    warnOfChosenNumber(cf, draft, "limit", draft.limit.limitVariable);
-    warnOfChosenNumber(cf, draft, "cost", draft.limit.costVariable);
-    warnOfChosenNumber(cf, draft, "settle", draft.limit.settle);
+    warnOfChosen(cf, draft, "limit", draft.limit.limitVariable);
+    warnOfChosen(cf, draft, "cost", draft.limit.costVariable);
+    warnOfChosen(cf, draft, "settle", draft.limit.settle);
+    warnOfChosen(cf, draft, "store", draft.limit.storeVariable);
     if (usesVariable(view(draft.limit.key->value), isBinaryAddress)) {
         ngx_conf_log_error(
             NGX_LOG_WARN, cf, 0,
@@ -100,7 +101,7 @@ void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit) {
 }
 
 void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit) {
-    if (limit.prefetch > 1 && limit.log->redis == nullptr) {
+    if (limit.prefetch > 1 && !limit.log->mayBeInRedis()) {
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                       "\"sliding_log_limit\" %V: prefetch=%L has no effect without Redis in %V:%ui", &limit.log->name,
                       limit.prefetch, &limit.position.file, limit.position.line);
@@ -119,7 +120,7 @@ void warnOfShrinkingBlocks(ngx_conf_t* cf, const LimitSettings& limit) {
 }
 
 void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit) {
-    if (limit.log->override != OverrideBy::None && limit.log->redis == nullptr) {
+    if (limit.log->override != OverrideBy::None && !limit.log->mayBeInRedis()) {
         const ngx_str_t word = toNgx(nameOf(limit.log->override));
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                       "\"sliding_log_limit\" %V: override=%V has no effect without Redis in %V:%ui", &limit.log->name,

@@ -7,6 +7,7 @@
 
 #include "dashboard/json.hpp"
 #include "limit/calendar.hpp"
+#include "limit/store_directive.hpp"
 #include "local/zone.hpp"
 #include "pages/snapshot.hpp"
 #include "this_process.hpp"
@@ -39,23 +40,38 @@ void writeOverride(Json& out, const Override& override) {
     override.untilMs == 0 ? out.null() : out.number(static_cast<std::uint64_t>(override.untilMs));
 }
 
-/// Of the whole NAME; null: there is none.
-void writeRecord(Json& out, const LogSettings& log) {
-    const Override override = worker().overrideOf(log);
-    if (!override.isInForce()) {
-        out.null();
-        return;
+/// Of the whole NAME, those in force.
+void writeRecords(Json& out, const LogSettings& log) {
+    out.beginList();
+    for (const RedisSettings* home : log.homes) {
+        if (const Override override = worker().overrideOf(log, home); override.isInForce()) {
+            out.beginObject();
+            out.name("store").text(view(home->name));
+            writeOverride(out, override);
+            out.endObject();
+        }
     }
-    out.beginObject();
-    writeOverride(out, override);
-    out.endObject();
+    out.endList();
+}
+
+/// As configured, if each request has its own.
+std::string_view storeOf(const LogSettings& log) {
+    if (log.finalizedBy->storeVariable != nullptr) {
+        return view(log.finalizedBy->store);
+    }
+    return log.homes.empty() ? kLocalStore : view(log.homes.front()->name);
 }
 
 void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters, unsigned used) {
     out.beginObject();
     out.name("name").text(view(log.name));
     out.name("algorithm").text(nameOf(log.algorithm));
-    out.name("store").text(log.redis == nullptr ? std::string_view("local") : view(log.redis->name));
+    out.name("store").text(storeOf(log));
+    out.name("stores").beginList();
+    for (const RedisSettings* home : log.homes) {
+        out.text(view(home->name));
+    }
+    out.endList();
     out.name("limit");
     log.variableLimit != 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestLimit));
     out.name("burst");
@@ -76,8 +92,8 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     out.endObject();
     out.name("near_limit").number(counters.nearLimit.get());
     out.name("fullest_permille").number(used);
-    out.name("override");
-    writeRecord(out, log);
+    out.name("records");
+    writeRecords(out, log);
     out.endObject();
 }
 

@@ -299,7 +299,7 @@ function showStores(now, then) {
 function insteadOf(store, now, then) {
   const per = count => now.limits.reduce((all, limit) => {
     const before = limitOf(then, limit.name);
-    return limit.store === store && before ? all + rate(then, now, count(before), count(limit)) : all;
+    return limit.stores.includes(store) && before ? all + rate(then, now, count(before), count(limit)) : all;
   }, 0);
   const by = source => limit => Object.values(limit.requests).reduce((all, sources) => all + sources[source], 0);
   const instead = [];
@@ -319,8 +319,8 @@ function showBanners(now, then) {
   });
   at('banners').replaceChildren(
     ...down.map(server => make('p', 'banner bad', `Redis ${server.node} (${server.store}) is down: ${insteadOf(server.store, now, then)}`)),
-    ...now.limits.filter(limit => limit.override !== null).map(limit => make('p', 'banner' + (limit.override.what === 'deny' ? ' bad' : ''),
-      `All keys of ${limit.name}: ${whatOf(limit.override)} ${untilOf(limit.override)}`)),
+    ...now.limits.flatMap(limit => limit.records.map(record => make('p', 'banner' + (record.what === 'deny' ? ' bad' : ''),
+      `All keys of ${limit.name}${limit.stores.length > 1 ? ` in ${record.store}` : ''}: ${whatOf(record)} ${untilOf(record)}`))),
     ...(dry.length ? [make('p', 'banner', `Dry run: nobody is denied by ${dry.map(limit => limit.name).join(', ')}`)] : []),
   );
   return down.length > 0;

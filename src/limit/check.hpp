@@ -14,6 +14,7 @@ namespace sliding_log {
 /// What one limit asks of its log for one request. The texts are owned by the request.
 struct Check {
     std::string_view key;                  // the name of the log in its store
+    std::string_view keyInNode;            // the same in the local store, if that is another one; see localKey()
     std::string_view id;                   // the name of the entry; "": the unique name of the request
     std::uint16_t hashSlot = 0;            // of the key, in a cluster; the same for all checks of a call
     Algorithm algorithm = Algorithm::Log;  // the same for all checks of a call
@@ -41,6 +42,9 @@ struct Check {
     std::int64_t utcAheadMs = 0;    // algorithm=quota: UTC (ms since 1970) minus the clock of the local store
     bool hasOverride = false;       // a record beside the log may change the limit, see override.hpp
     Override ofName{};              // the record of the whole NAME, if it allows or denies: where none of the key does
+
+    /// While its store is away, the local store has the log. Logs of one NAME and key in two stores are two there, too.
+    std::string_view localKey() const { return keyInNode.empty() ? key : keyInNode; }
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }

@@ -1,5 +1,5 @@
-// The directives inside sliding_log_redis, and their names: as the module reads them, and as the tool finds them in
-// nginx's configuration.
+// The words of store=, and the directives inside sliding_log_redis with their names: as the module reads them, and as
+// the tool finds them in nginx's configuration.
 #pragma once
 
 #include <array>
@@ -8,6 +8,13 @@
 #include <string_view>
 
 namespace sliding_log {
+
+/// The memory of the node. No sliding_log_redis has this name.
+inline constexpr std::string_view kLocalStore = "local";
+
+/// The name of a sliding_log_redis without one. As the value of a variable, and if no block has this name: the store of
+/// a limit without store=.
+inline constexpr std::string_view kDefaultStore = "default";
 
 enum class StoreDirective : std::uint8_t {
     Server,

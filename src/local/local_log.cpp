@@ -78,7 +78,7 @@ std::size_t LocalLog::cellsOfName(std::size_t length) {
 
 LocalLog& LocalLog::make(Chain cells, LocalLimit& limit, const Check& check, std::uint64_t now) {
     const auto count = static_cast<std::uint32_t>(cells.count);
-    const std::string_view name = check.key;
+    const std::string_view name = check.localKey();
     auto* memory = reinterpret_cast<char*>(cells.pop());
     writeName(memory + sizeof(LocalLog), name, cells);
     return *new (memory) LocalLog{.treeNode = {},

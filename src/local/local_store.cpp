@@ -138,7 +138,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
             }
             continue;
         }
-        LocalLog* log = find(check.key);
+        LocalLog* log = find(check.localKey());
         if (log != nullptr && log->state.suits(check) && !log->state.wasLeft()) {
             LogState* const states[] = {&log->state};
             const Changes changes(states);
@@ -152,7 +152,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
 std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs) {
     const Lock lock(*this);
     const std::uint64_t now = nowMs();
-    if (const LocalLog* other = find(check.key); other != nullptr && !other->state.suits(check)) {
+    if (const LocalLog* other = find(check.localKey()); other != nullptr && !other->state.suits(check)) {
         return 0;  // since a reload the name has another algorithm, which this request is not counted by
     }
     LocalLog* log = findOrCreate(check, now);
@@ -207,7 +207,7 @@ LocalLog* LocalStore::find(std::string_view name) const {
 /// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
 /// small.
 LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
-    LocalLog* log = find(check.key);
+    LocalLog* log = find(check.localKey());
     const Relinking relinking(*zone_.header);
     if (log == nullptr) {
         log = create(check, now);
@@ -230,12 +230,12 @@ LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
 }
 
 LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
-    LocalLimit* limit = limitOf(check.key);
+    LocalLimit* limit = limitOf(check.localKey());
     if (limit == nullptr) {
         return nullptr;
     }
     // counted first, so that the limit stays while other logs are evicted
-    const std::size_t cells = 1 + LocalLog::cellsOfName(check.key.size());
+    const std::size_t cells = 1 + LocalLog::cellsOfName(check.localKey().size());
     zone_.header->limits.count(*limit, cells);
     // as in limit_req: expired logs are removed slightly faster than new ones are added
     evictExpired(*limit);
@@ -246,7 +246,7 @@ LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
         return nullptr;
     }
     LocalLog& log = LocalLog::make(memory, *limit, check, now);
-    log.treeNode.key = hashOf(check.key);
+    log.treeNode.key = hashOf(check.localKey());
     ngx_rbtree_insert(&zone_.header->logs, &log.treeNode);
     return &log;
 }

@@ -26,11 +26,12 @@ class CheckCopies {
         for (const Check& check : checks) {
             texts_.insert(texts_.end(), check.key.begin(), check.key.end());
             texts_.insert(texts_.end(), check.id.begin(), check.id.end());
+            texts_.insert(texts_.end(), check.keyInNode.begin(), check.keyInNode.end());
         }
         checks_.assign(checks.begin(), checks.end());
         std::string_view rest(texts_.data(), texts_.size());
         for (Check& check : checks_) {
-            for (std::string_view* text : {&check.key, &check.id}) {
+            for (std::string_view* text : {&check.key, &check.id, &check.keyInNode}) {
                 *text = rest.substr(0, text->size());
                 rest.remove_prefix(text->size());
             }

@@ -1,5 +1,6 @@
 #include "pages/metrics_page.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 
@@ -22,15 +23,15 @@ constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=ut
 /// Every series that this limit can have exists from the start, so that rates include its first request.
 bool canBe(const LogSettings& log, Source source) {
     if (source == Source::Invalid) {
-        return log.variableNumbers != 0;
+        return log.mayBeInvalid != 0;
     }
     if (source == Source::Prefetch) {
-        return log.redis != nullptr && log.permitLifeMs > 0;
+        return log.mayBeInRedis() && log.permitLifeMs > 0;
     }
     if (source == Source::Override) {
         return log.obeysName();
     }
-    return log.redis != nullptr || source == Source::Local || source == Source::Error;
+    return log.mayBeInRedis() || source == Source::Local || source == Source::Error;
 }
 
 /// A counter of each limit that may have it and has counted something.
@@ -82,8 +83,11 @@ void writeActiveRecords(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_override_active", "gauge", "Whether a record of the whole NAME is in force (override=).");
     for (const LogSettings* log : snapshot.logs) {
         if (log->obeysName()) {
+            const auto isInForce = [&](const RedisSettings* home) {
+                return worker().overrideOf(*log, home).isInForce();
+            };
             out.sample("sliding_log_override_active", {{"limit", view(log->name)}},
-                       worker().overrideOf(*log).isInForce() ? 1 : 0);
+                       std::ranges::any_of(log->homes, isInForce) ? 1 : 0);
         }
     }
 }

@@ -205,7 +205,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
             if (context != nullptr && context->denied) {
                 return NGX_DECLINED;  // the error page of a denied request is not limited
             }
-            rehearsed = rehearsedIn(location);
+            rehearsed = rehearsedIn(request, location, context);
             rc = beginAndAsk(request, location, rehearsed, false, context);
             break;
     }

@@ -4,13 +4,22 @@
 
 namespace sliding_log {
 
+std::string_view keyWithoutPrefix(const Decision& decision) {
+    return decision.key.substr(decision.home == nullptr ? 0 : decision.home->prefix.len);
+}
+
 std::string_view shownKey(const Decision& decision) {
     if (decision.key.empty()) {
         return {};
     }
     const LogSettings& log = *decision.settings->log;
-    const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
-    return shownValue(valueIn(decision.key.substr(prefix), view(log.name)), log.secrecy);
+    return shownValue(valueIn(keyWithoutPrefix(decision), view(log.name)), log.secrecy);
+}
+
+std::string_view shownName(const Decision& decision) {
+    const std::string_view key = keyWithoutPrefix(decision);
+    const std::string_view shown = shownKey(decision);
+    return {key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data())};
 }
 
 Context* Context::of(ngx_http_request_t* request) {

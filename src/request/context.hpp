@@ -35,7 +35,8 @@ struct Decision {
     static constexpr std::int64_t kUnknownLimit = -1;  // its variable is not a whole number
 
     const LimitSettings* settings;
-    std::int64_t limit;  // that decides
+    const RedisSettings* home;  // its store for this request; nullptr: that of this node
+    std::int64_t limit;         // that decides
     Source source;
     const Verdict* verdict;                      // nullptr: not asked, or the store could not decide
     std::uint64_t loggedMs;                      // by the clock of the store, for a take-back
@@ -56,8 +57,14 @@ struct Decision {
     bool wasAsked() const { return verdict != nullptr || source == Source::Error || source == Source::Invalid; }
 };
 
+/// The name of its log, as metrics and the dashboard have it; its key must be known.
+std::string_view keyWithoutPrefix(const Decision& decision);
+
 /// What may be shown of the key's value.
 std::string_view shownKey(const Decision& decision);
+
+/// The same with the NAME before it; its key must be known.
+std::string_view shownName(const Decision& decision);
 
 /// True if a response with this status gives the entries back.
 inline bool isRefunded(const Decision& decision, ngx_uint_t status) {

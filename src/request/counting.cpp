@@ -43,15 +43,11 @@ unsigned usedPart(const Decision& decision, const Check& check) {
     return static_cast<unsigned>(used >= most ? kAll : used * kAll / most);
 }
 
-void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigned used) {
-    if (check.key.empty()) {
-        return;  // a number of the limit is invalid, so its key was not made
+void countKey(TopKeys& keys, const Decision& decision, unsigned used) {
+    if (decision.key.empty()) {
+        return;  // a value of the limit is invalid, so its key was not made
     }
-    const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
-    const std::string_view key = check.key.substr(prefix);
-    const std::string_view shown = shownValue(valueIn(key, view(log.name)), log.secrecy);
-    const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
-    keys.count(name, std::hash<std::string_view>{}(key), used, nowMs());
+    keys.count(shownName(decision), std::hash<std::string_view>{}(keyWithoutPrefix(decision)), used, nowMs());
 }
 
 }  // namespace
@@ -77,7 +73,7 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
-        countKey(isRejection(*decision.result) ? worker().deniedKeys() : worker().usedKeys(), log, check, used);
+        countKey(isRejection(*decision.result) ? worker().deniedKeys() : worker().usedKeys(), decision, used);
     }
 }
 

@@ -109,7 +109,7 @@ void decide(Stage& stage, Source source) {
 }
 
 void decideByName(Stage& stage) {
-    setVerdictOfName(*decisionsOf(stage).front().settings->log, checksOf(stage).front(), verdictsOf(stage).front());
+    setVerdictOfName(decisionsOf(stage).front(), checksOf(stage).front(), verdictsOf(stage).front());
     decide(stage, Source::Override);
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// before it was changed. `permits`: of the checks, if permits admitted them.
 void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks,
                       const Permit* permits) {
-    const RedisSettings* redis = first.settings->log->redis;
+    const RedisSettings* redis = first.home;
     if (first.lateReply != nullptr) {
         worker().store(*redis).takeBackLate(*first.lateReply, checks, unique);
     }

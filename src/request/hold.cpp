@@ -6,6 +6,7 @@
 #include "request/asking.hpp"
 #include "request/giving_back.hpp"
 #include "request/queue.hpp"
+#include "request/stage.hpp"
 #include "request/suspend.hpp"
 #include "request/under_way.hpp"
 #include "this_process.hpp"
@@ -25,7 +26,7 @@ void detachLateReplies(const Context& context) {
 template <typename Visit>
 void forEachStoreAfterHold(const Context& context, Visit visit) {
     for (const Stage& stage : context.round->allStages()) {
-        const RedisSettings* redis = context.round->decisions[stage.begin].settings->log->redis;
+        const RedisSettings* redis = redisOf(stage);
         if (stage.isAfterHold && stage.state != Stage::State::Done && redis != nullptr) {
             visit(worker().store(*redis));
         }

@@ -25,11 +25,8 @@ void tellUnread(const ngx_http_request_t* request, const Decision& decision, con
 /// For the dashboard. A known denial does not tell when its record ends.
 void noteSeen(const Decision& decision, const Override& override) {
     if (decision.source == Source::Redis) {
-        const std::size_t prefix = decision.settings->log->redis->prefix.len;
-        const std::string_view key = decision.key.substr(prefix);
-        const std::string_view shown = shownKey(decision);
-        const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
-        worker().overrides().note(name, std::hash<std::string_view>{}(key), override, nowMs());
+        const std::string_view key = keyWithoutPrefix(decision);
+        worker().overrides().note(shownName(decision), std::hash<std::string_view>{}(key), override, nowMs());
     }
 }
 
@@ -60,8 +57,8 @@ std::int64_t capUnder(const Check& check, std::int64_t limit) {
 
 }  // namespace
 
-void obeyRecordOfName(const LogSettings& log, Check& check) {
-    const Override override = worker().overrideOf(log);
+void obeyRecordOfName(const Decision& decision, Check& check) {
+    const Override override = worker().overrideOf(*decision.settings->log, decision.home);
     check.ofName = override.decides() ? override : Override();
     if (override.what == Override::What::Limit) {
         takeLimit(check, override);
@@ -69,9 +66,10 @@ void obeyRecordOfName(const LogSettings& log, Check& check) {
     }
 }
 
-void setVerdictOfName(const LogSettings& log, const Check& check, Verdict& verdict) {
+void setVerdictOfName(const Decision& decision, const Check& check, Verdict& verdict) {
     const bool allows = check.ofName.what == Override::What::Allow;
-    const std::int64_t leftMs = std::max<std::int64_t>(worker().recordOf(log)->leftMs(bootTimeMs()), 1);
+    const NameRecord& record = *worker().recordOf(*decision.settings->log, decision.home);
+    const std::int64_t leftMs = std::max<std::int64_t>(record.leftMs(bootTimeMs()), 1);
     verdict = {};
     verdict.override = check.ofName;
     verdict.remaining = allows ? check.capacity() : 0;

@@ -9,10 +9,10 @@ namespace sliding_log {
 /// limit. A record that is broken, or may not be read, is written to the error log, at most once a second.
 void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t limit);
 
-/// Adapts the check of this limit, whose numbers are those of the configuration, to the record of its NAME.
-void obeyRecordOfName(const LogSettings& log, Check& check);
+/// Adapts the check of this decision, whose numbers are those of the configuration, to the record of its NAME.
+void obeyRecordOfName(const Decision& decision, Check& check);
 
 /// The verdict of that record, which allows or denies.
-void setVerdictOfName(const LogSettings& log, const Check& check, Verdict& verdict);
+void setVerdictOfName(const Decision& decision, const Check& check, Verdict& verdict);
 
 }  // namespace sliding_log

@@ -26,7 +26,7 @@ bool isWaitedFor(const Round& round, std::size_t limit) {
     const Check& check = round.checks[limit];
     const bool mayHaveRoom = check.hasOverride || !check.neverHasRoom();
     return isWaitable(round, limit) && mayHaveRoom &&
-           worker().queues().isWaitedFor(worker().identityOf(*round.decisions[limit].settings->log), check.key);
+           worker().queues().isWaitedFor(worker().identityOf(round.decisions[limit].home), check.key);
 }
 
 /// The limit decides by its log, and not that the request can never be admitted.
@@ -83,19 +83,19 @@ std::int64_t roomOf(const Round& round, std::size_t limit) {
 
 void join(AwaitedPlace& awaited, std::size_t limit) {
     const Round& round = *awaited.context->round;
-    const LogSettings& log = *round.decisions[limit].settings->log;
+    const RedisSettings* redis = round.decisions[limit].home;
     awaited.limit = limit;
-    worker().queues().join(awaited, worker().identityOf(log), round.checks[limit].key);
-    if (log.redis != nullptr) {
-        worker().store(*log.redis).stayConnected();
+    worker().queues().join(awaited, worker().identityOf(redis), round.checks[limit].key);
+    if (redis != nullptr) {
+        worker().store(*redis).stayConnected();
     }
 }
 
 void leave(AwaitedPlace& awaited, std::optional<std::int64_t> room) {
-    const LogSettings& log = *awaited.context->round->decisions[awaited.limit].settings->log;
+    const RedisSettings* redis = awaited.context->round->decisions[awaited.limit].home;
     worker().queues().leave(awaited, room);
-    if (log.redis != nullptr) {
-        worker().store(*log.redis).letGo();
+    if (redis != nullptr) {
+        worker().store(*redis).letGo();
     }
 }
 
@@ -162,7 +162,7 @@ bool takeTurn(Context& context) {
             Check& check = round.checks[limit];
             Decision& decision = round.decisions[limit];
             check.limit = decision.configuredLimit;
-            obeyRecordOfName(*decision.settings->log, check);
+            obeyRecordOfName(decision, check);
             decision.limit = check.limit;
         }
         stage.state = Stage::State::Open;

@@ -3,149 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <compare>
-#include <optional>
 #include <ranges>
 #include <span>
 
-#include "limit/key.hpp"
-#include "limit/most_cost.hpp"
-#include "limit/number.hpp"
 #include "local/local_store.hpp"
 #include "redis/hash_slots.hpp"
-#include "request/overriding.hpp"
+#include "request/evaluate.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
 
 namespace {
-
-enum class Applies { Yes, No, Invalid, NoMemory };
-
-/// A whole number up to `most` from a variable of the directive. No: the variable is empty.
-Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::string_view parameter,
-                      ngx_http_complex_value_t& variable, std::int64_t most, std::int64_t& count) {
-    ngx_str_t text;
-    if (ngx_http_complex_value(request, &variable, &text) != NGX_OK) {
-        return Applies::NoMemory;
-    }
-    if (text.len == 0) {
-        return Applies::No;
-    }
-    const std::optional<std::int64_t> number = parseCount(view(text));
-    if (!number || *number > most) {
-        if (worker().counters(log).mayTellOfInvalid(nowMs())) {
-            const ngx_str_t name = toNgx(parameter);
-            ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
-                          "limit \"%V\": invalid \"%V\" value \"%V\", expected a whole number from 0 to %L", &log.name,
-                          &name, &text, most);
-        }
-        return Applies::Invalid;
-    }
-    count = *number;
-    return Applies::Yes;
-}
-
-/// Evaluates the numbers that may be variables, and copies the settings that are constant.
-Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Check& check) {
-    const LogSettings& log = *settings.log;
-    check.limit = settings.limit;
-    check.cost = settings.cost;
-    if (settings.limitVariable != nullptr) {
-        const Applies applies =
-            evaluateCount(request, log, "limit", *settings.limitVariable, kLargestCount, check.limit);
-        if (applies != Applies::Yes) {
-            return applies;
-        }
-        // a log never has more entries than its cap, so a larger limit would never deny
-        check.limit = log.cap > 0 ? std::min(check.limit, log.cap) : check.limit;
-    }
-    if (settings.costVariable != nullptr) {
-        const Applies applies = evaluateCount(request, log, "cost", *settings.costVariable,
-                                              mostCost(log.algorithm, log.sample), check.cost);
-        if (applies == Applies::Invalid || applies == Applies::NoMemory) {
-            return applies;
-        }
-    }
-    check.algorithm = log.algorithm;
-    check.windowMs = log.windowMs;
-    check.cap = log.longest;
-    check.ttlMs = log.ttlMs();
-    worker().leaseLength(log).applyTo(check);
-    check.countsAll = settings.countsAll;
-    const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
-    check.leavesWithClient = isRefunded || traitsOf(log.algorithm).countsUnderWay;
-    check.delayMs = settings.reservesMs();
-    check.aheadMs = log.aheadMs;
-    check.blockMs = settings.blockMs;
-    check.blockTimes = settings.blockTimes;
-    check.escalates = log.escalates != 0;
-    check.sample = log.sample;
-    check.prefetch = check.cost > 0 ? settings.prefetch : 1;
-    check.permitLifeMs = log.permitLifeMs;
-    check.hasOverride = log.obeysKeys();
-    if (takes(log.algorithm, Parameter::Burst)) {
-        check.burst = settings.burst > 0 ? settings.burst : check.limit;
-    }
-    if (traitsOf(log.algorithm).countsPeriods) {
-        check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(nowMs());
-    }
-    return Applies::Yes;
-}
-
-/// Evaluates the name of the request's entry; false if memory is short.
-bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable, Check& check) {
-    ngx_str_t id;
-    if (ngx_http_complex_value(request, &variable, &id) != NGX_OK) {
-        return false;
-    }
-    check.named = true;
-    check.id = view(id);
-    if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names
-        auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));
-        if (hashed == nullptr) {
-            return false;
-        }
-        writeHashed(hashed, view(id));
-        check.id = {hashed, kHashedLength};
-    }
-    return true;
-}
-
-/// Evaluates the variables of the directive for this request. Invalid: a number is not valid, or is more than can be
-/// logged; it is written to the error log at most once a second.
-Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Check& check) {
-    ngx_str_t value;
-    if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
-        return Applies::NoMemory;
-    }
-    if (value.len == 0) {
-        return Applies::No;
-    }
-    const Applies applies = evaluateNumbers(request, settings, check);
-    if (applies != Applies::Yes) {
-        return applies;
-    }
-    const LogSettings& log = *settings.log;
-    const std::int64_t configuredLimit = check.limit;
-    obeyRecordOfName(log, check);
-    decision = {&settings, check.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false,
-                0,         {}};
-    decision.configuredLimit = configuredLimit;
-
-    const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
-    const std::string_view name = view(log.name);
-    auto* key = static_cast<char*>(ngx_pnalloc(request->pool, logKeyCapacity(prefix, name)));
-    if (key == nullptr) {
-        return Applies::NoMemory;
-    }
-    check.key = {key, writeLogKey(key, prefix, name, view(value), log.secrecy)};
-    decision.key = check.key;
-    if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
-        check.hashSlot = hashSlotOf(check.key);
-    }
-    return settings.id == nullptr || evaluateId(request, *settings.id, check) ? Applies::Yes : Applies::NoMemory;
-}
 
 /// A round with room for all limits of the location, in one allocation, since every request needs one; nullptr if
 /// memory is short.
@@ -179,7 +48,7 @@ bool isAskedAfterHold(const Round& round, std::size_t limit) {
 /// that a request may wait for, since they are asked repeatedly, and by those that are asked after a hold.
 std::size_t destinationOf(const Round& round, std::size_t limit) {
     const LimitSettings& settings = *round.decisions[limit].settings;
-    const RedisSettings* redis = settings.log->redis;
+    const RedisSettings* redis = round.decisions[limit].home;
     if (redis == nullptr) {
         return settings.queues() || isAskedAfterHold(round, limit) ? 1 : 0;
     }
@@ -252,7 +121,7 @@ inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     stage.begin = begin;
     stage.end = end;
     stage.isAfterHold = isAskedAfterHold(round, begin);
-    if (const RedisSettings* redis = round.decisions[begin].settings->log->redis) {
+    if (const RedisSettings* redis = round.decisions[begin].home) {
         context.longest = std::max(context.longest, redis->timeout);
     }
 }
@@ -285,12 +154,11 @@ void divide(Context& context, Stage& stage) {
     stage.state = Stage::State::Open;
 }
 
-LimitSet rehearsedIn(const LocationSettings& location) {
+LimitSet rehearsedIn(ngx_http_request_t* request, const LocationSettings& location, const Context* context) {
     LimitSet rehearsed;
     std::size_t position = 0;
     for (const LimitSettings* limit : location.allLimits()) {
-        rehearsed[position++] =
-            location.isRehearsed(*limit) || worker().overrideOf(*limit->log).what == Override::What::DryRun;
+        rehearsed[position++] = location.isRehearsed(*limit) || isRehearsedByRecord(request, context, *limit);
     }
     return rehearsed;
 }
@@ -314,14 +182,14 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         Check& check = round->checks[round->count];
         refunds = refunds || limit->refunds;
         settles = settles || limit->settle != nullptr;
-        switch (evaluate(request, *limit, decision, check)) {
+        switch (evaluate(request, context, *limit, decision, check)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
             case Applies::No:
                 check = {};
                 break;
             case Applies::Invalid:
-                decision = {limit, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0, {}};
+                decision = {limit, nullptr, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0, {}};
                 isInvalid = true;
                 [[fallthrough]];
             case Applies::Yes:

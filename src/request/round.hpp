@@ -6,7 +6,8 @@
 namespace sliding_log {
 
 /// The limits of this location that are in a dry run now: by the configuration, or by the record of their NAME.
-LimitSet rehearsedIn(const LocationSettings& location);
+/// `context`: nullptr if there is none yet.
+LimitSet rehearsedIn(ngx_http_request_t* request, const LocationSettings& location, const Context* context);
 
 /// Begins a round with the limits of this location that apply to the request and were not asked before: those to be
 /// enforced, or those of the dry run (`rehearsed`). Creates the Context if there is none. NGX_OK: context->round is

@@ -28,7 +28,7 @@ void settleTogether(const Round& round, std::size_t begin, std::size_t end) {
     if (first.source == Source::Local) {
         worker().local().takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
     } else {
-        worker().store(*first.settings->log->redis).takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
+        worker().store(*first.home).takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
     }
 }
 

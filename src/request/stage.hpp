@@ -27,7 +27,7 @@ inline std::span<Permit> permitsOf(const Stage& stage) {
 
 /// nullptr: the local store.
 inline const RedisSettings* redisOf(const Stage& stage) {
-    return decisionsOf(stage).front().settings->log->redis;
+    return decisionsOf(stage).front().home;
 }
 
 }  // namespace sliding_log

@@ -16,7 +16,7 @@ bool isUnderWay(const Decision& decision, const Check& check) {
 }
 
 void takeBackEntry(Decision& decision, Lease& lease) {
-    const RedisSettings* redis = decision.settings->log->redis;
+    const RedisSettings* redis = decision.home;
     const Check& check = lease.present();
     if (redis == nullptr) {
         worker().leases().end(lease);
@@ -37,7 +37,7 @@ void endLease(Decision& decision, Lease& lease) {
     const ngx_msec_t lastedMs = nowMs() - lease.begunAt;
     takeBackEntry(decision, lease);
     if (log.isQueuedFor) {
-        worker().queues().placeFreed(worker().identityOf(log), key, lastedMs);
+        worker().queues().placeFreed(worker().identityOf(decision.home), key, lastedMs);
     }
 }
 
@@ -58,7 +58,7 @@ void beginLeases(const LocationSettings& location, Round& round, std::span<const
         if (round.leases[i].isHeld() || !isUnderWay(decision, round.checks[i])) {
             continue;
         }
-        const RedisSettings* redis = decision.settings->log->redis;
+        const RedisSettings* redis = decision.home;
         Lease& lease = round.leases[i];
         lease.check = &round.checks[i];
         lease.length = &worker().leaseLength(*decision.settings->log);

@@ -78,9 +78,17 @@ struct RedisSettings {
     ngx_uint_t clock;     // a Clock
     ngx_uint_t native;    // a Native
     ngx_uint_t index;     // in MainSettings::stores
-    ngx_flag_t used;      // by a limit; workers do not connect to unused ones
+    ngx_flag_t used;      // by a limit: workers connect to it when they start
+    ngx_flag_t nameable;  // by a variable of a limit: a worker connects to it when a request needs it
     ngx_uint_t onErrors;  // a bit for each OnError of the locations that use it
 };
+
+/// The one of this name; nullptr: there is none. Names are exact.
+inline RedisSettings* const* findStore(std::span<RedisSettings* const> stores, std::string_view name) {
+    const auto found =
+        std::ranges::find_if(stores, [&](const RedisSettings* each) { return view(each->name) == name; });
+    return found == stores.end() ? nullptr : &*found;
+}
 
 /// Which records may change a limit while nginx runs.
 enum class OverrideBy : std::uint8_t {
@@ -109,23 +117,26 @@ struct LogSettings {
     Secrecy secrecy;       // of the key's value
     OverrideBy override;   // the records that it obeys, if it is in Redis
     bool isQueuedFor;      // a limit lets requests wait for a place, see LimitSettings::queues()
-    RedisSettings* redis;  // nullptr: this node's local store
+    /// Where its logs may be, beside this node's local store: one, or none, unless a variable names the store of each
+    /// request.
+    std::span<RedisSettings* const> homes;
     const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
     std::int64_t sample;               // algorithm=sampled: one of this number of requests is logged
     std::int64_t permitLifeMs;         // how long its permits last; 0: no limit has prefetch=
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
-    std::int64_t largestLimit;   // of the constant ones
-    std::int64_t largestBurst;   // 0: none is given
-    ngx_flag_t variableLimit;    // one of them is a variable
-    ngx_flag_t variableNumbers;  // a limit or a cost is
-    ngx_flag_t enforced;         // a location enforces it
-    ngx_flag_t escalates;        // one of them has block= with several times
-    ngx_flag_t settles;          // a limit has settle=
+    std::int64_t largestLimit;  // of the constant ones
+    std::int64_t largestBurst;  // 0: none is given
+    ngx_flag_t variableLimit;   // one of them is a variable
+    ngx_flag_t mayBeInvalid;    // a limit, a cost or the store is
+    ngx_flag_t enforced;        // a location enforces it
+    ngx_flag_t escalates;       // one of them has block= with several times
+    ngx_flag_t settles;         // a limit has settle=
 
-    bool obeysName() const { return override != OverrideBy::None && redis != nullptr; }
-    bool obeysKeys() const { return override == OverrideBy::Key && redis != nullptr; }
+    bool mayBeInRedis() const { return !homes.empty(); }
+    bool obeysName() const { return override != OverrideBy::None && mayBeInRedis(); }
+    bool obeysKeys() const { return override == OverrideBy::Key && mayBeInRedis(); }
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
@@ -165,7 +176,8 @@ struct LimitSettings {
     // completed for the whole log once the configuration is read
     bool capGiven;
     std::int64_t cap;  // 0: off
-    ngx_str_t store;   // empty: the first redis block, or local where there is none
+    ngx_str_t store;   // as configured; empty: the first redis block, or local where there is none
+    ngx_http_complex_value_t* storeVariable;  // nullptr: the same for all requests
     ConfPosition position;
 };
 

@@ -60,7 +60,7 @@ void Batching::openAgain(List<Batch, Opened>& batches) {
     List<Batch, Opened> again;
     batches.moveTo(again);
     while (Batch* batch = again.popFront()) {
-        if (store_.topology().canBeAsked(batch->hashSlot)) {
+        if (store_.canBeAsked(batch->hashSlot)) {
             open(*batch);
         } else {
             owner_.failed(*batch, StoreError::Down);

@@ -37,7 +37,7 @@ bool isOfBatches(const redisReply& reply, std::size_t batches) {
 /// Sends the call to the server that serves its hash slot.
 void Decisions::route(DecisionCall& call) {
     call.followsAsk = false;
-    if (!call.isWaitedFor() || !store_.topology().canBeAsked(call.hashSlot)) {
+    if (!call.isWaitedFor() || !store_.canBeAsked(call.hashSlot)) {
         failed(call, StoreError::Down);
     } else if (Server* server = store_.topology().serverOf(call.hashSlot)) {
         server->send(call);

@@ -75,7 +75,7 @@ Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_v
         return Reception::Apart;
     }
     const bool isLate = leftMs == 0;
-    const bool canAsk = !isLate && store_.topology().canBeAsked(checks.front().hashSlot);
+    const bool canAsk = !isLate && store_.canBeAsked(checks.front().hashSlot);
     if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, checks, nowMs()))) {
         return Reception::KnownDenied;
     }

@@ -47,6 +47,12 @@ std::string utcText(std::int64_t ms) {
     return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)};
 }
 
+/// With its store if it may be in several.
+std::string nameOf(const LogSettings& limit, const RedisSettings& store) {
+    std::string text = std::string("limit \"").append(view(limit.name)).append("\"");
+    return limit.homes.size() > 1 ? text.append(" in store \"").append(view(store.name)).append("\"") : text;
+}
+
 }  // namespace
 
 void NameRecords::add(const LogSettings& limit, NameRecord& record) {
@@ -59,16 +65,26 @@ void NameRecords::tick() {
     }
 }
 
+void NameRecords::touch() {
+    for (Reading& each : readings_) {
+        each.touch();
+    }
+}
+
 NameRecords::Reading::Reading(NameRecords& owner, const LogSettings& limit, NameRecord& record)
     : owner_(owner),
-      limit_(limit),
       record_(record),
+      whose_(nameOf(limit, owner.settings_)),
       key_(std::string(view(owner.settings_.prefix)).append(view(limit.name)).append(kOverrideSuffix)),
       get_(command({"GET", key_})),
       hashSlot_(owner.settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster) ? hashSlotOf(key_) : std::uint16_t{0}) {}
 
-void NameRecords::Reading::tick() {
+void NameRecords::Reading::touch() {
     record_.touch(nowMs());
+}
+
+void NameRecords::Reading::tick() {
+    touch();
     switch (record_.end(bootTimeMs())) {
         case NameRecord::End::None:
             break;
@@ -167,23 +183,23 @@ void NameRecords::Reading::tellOf(NameRecord::Change change, const redisReply& r
     const std::string all[] = {whatText(text.override),
                                text.override.untilMs == 0 ? "unset" : utcText(text.override.untilMs), oneLine(text.by),
                                oneLine(text.why)};
-    const ngx_str_t texts[] = {toNgx(all[0]), toNgx(all[1]), toNgx(all[2]), toNgx(all[3])};
-    ngx_log_error(NGX_LOG_ERR, owner_.log_.nginxLog(), 0,
-                  "limit \"%V\": all keys have override %V until %V, by \"%V\": %V", &limit_.name, &texts[0], &texts[1],
-                  &texts[2], &texts[3]);
+    const ngx_str_t texts[] = {toNgx(whose_), toNgx(all[0]), toNgx(all[1]), toNgx(all[2]), toNgx(all[3])};
+    ngx_log_error(NGX_LOG_ERR, owner_.log_.nginxLog(), 0, "%V: all keys have override %V until %V, by \"%V\": %V",
+                  &texts[0], &texts[1], &texts[2], &texts[3], &texts[4]);
 }
 
 void NameRecords::Reading::tellOfEnd(const char* why) const {
+    const ngx_str_t whose = toNgx(whose_);
     ngx_log_error(NGX_LOG_ERR, owner_.log_.nginxLog(), 0,
-                  "limit \"%V\": the override of all keys has ended: %s; the configuration counts", &limit_.name, why);
+                  "%V: the override of all keys has ended: %s; the configuration counts", &whose, why);
 }
 
 void NameRecords::Reading::tellOfFailure(const char* what, std::string_view answer) const {
     if (record_.mayTell(bootTimeMs())) {
         const std::string line = oneLine(answer);
-        const ngx_str_t texts[] = {toNgx(key_), toNgx(line)};
-        ngx_log_error(NGX_LOG_ERR, owner_.log_.nginxLog(), 0, "limit \"%V\": the override of all keys, \"%V\", %s%s%V",
-                      &limit_.name, &texts[0], what, line.empty() ? "" : ": ", &texts[1]);
+        const ngx_str_t texts[] = {toNgx(whose_), toNgx(key_), toNgx(line)};
+        ngx_log_error(NGX_LOG_ERR, owner_.log_.nginxLog(), 0, "%V: the override of all keys, \"%V\", %s%s%V", &texts[0],
+                      &texts[1], what, line.empty() ? "" : ": ", &texts[2]);
     }
 }
 

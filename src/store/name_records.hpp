@@ -27,6 +27,9 @@ class NameRecords {
     /// those that cannot be read.
     void tick();
 
+    /// The same for a store that is not needed yet: only keeps what others may have read.
+    void touch();
+
   private:
     /// One record, and its commands on their way. Their replies arrive in order, that of the GET last.
     class Reading final : public ReplyTarget {
@@ -34,6 +37,7 @@ class NameRecords {
         Reading(NameRecords& owner, const LogSettings& limit, NameRecord& record);
 
         void tick();
+        void touch();
 
       private:
         void replied(const redisReply* reply) override;
@@ -45,8 +49,8 @@ class NameRecords {
         void tellOfFailure(const char* what, std::string_view answer) const;
 
         NameRecords& owner_;
-        const LogSettings& limit_;
         NameRecord& record_;
+        const std::string whose_;  // for messages
         std::string key_;
         std::string get_;
         std::uint16_t hashSlot_;

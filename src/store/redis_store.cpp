@@ -52,6 +52,7 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
       log_(settings, log),
       registry_(registry),
       unplacedCounters_(counters(nameOf(settings))),
+      hasBeenReady_(settings.used != 0),
       knownDenials_(denials),
       takeBacks_(*this, settings, log_, knownDenials_, isolatedLogs_, log),
       decisions_(*this, settings, log_, knownDenials_, permits, identity_, isolatedLogs_, takeBacks_, log),
@@ -76,7 +77,14 @@ RedisStore::~RedisStore() {
 }
 
 void RedisStore::start() {
-    topology_->start();
+    if (!started_ && !mustQuit()) {
+        started_ = true;
+        topology_->start();
+    }
+}
+
+bool RedisStore::canBeAsked(std::uint16_t hashSlot) {
+    return topology_->canBeAsked(hashSlot) && hasBeenReady_;
 }
 
 void RedisStore::letGo() {
@@ -92,6 +100,10 @@ void RedisStore::passwordRead() {
 
 std::size_t RedisStore::tick() {
     unplacedCounters_.touch(nowMs());
+    if (!started_) {
+        nameRecords_.touch();
+        return 0;
+    }
     topology_->forEachServer([](Server& server) { server.tick(); });
     nameRecords_.tick();
     return decisions_.tick() + takeBacks_.freeUnused() + renewals_.freeUnused();
@@ -170,6 +182,7 @@ void RedisStore::end(Lease& lease) {
 
 void RedisStore::serverReady(Server& server) {
     topology_->serverReady(server);
+    hasBeenReady_ = true;
     takeBacks_.sendSoon();
     if (server.hasReplied()) {
         renewals_.serverReady();

@@ -34,7 +34,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner, StoreOfCalls {
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
 
-    /// Connects before the first check.
+    /// Connects before the first check. Until then it is down. Once is enough.
     void start();
 
     /// The same for stores with the same logs, also after reloads.
@@ -66,8 +66,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner, StoreOfCalls {
     /// True if one server decides both. False if none is known.
     bool haveOneServer(std::uint16_t hashSlot, std::uint16_t other);
 
-    /// False: it is known that it cannot decide.
-    bool canBeAsked(std::uint16_t hashSlot) { return topology_->canBeAsked(hashSlot); }
+    bool canBeAsked(std::uint16_t hashSlot) override;
 
     /// The known denial of these checks; unless it is None, the verdicts are set.
     DenialState known(std::span<const Check> checks, std::span<Verdict> verdicts) {
@@ -142,9 +141,11 @@ class RedisStore final : ClusterOwner, CredentialsOwner, StoreOfCalls {
     StoreLog log_;
     CounterRegistry registry_;
     ServerCounters& unplacedCounters_;  // for requests whose server is not known
-    bool quitting_ = false;             // the worker finishes its requests
-    bool dying_ = false;                // only final reports of the servers arrive
-    std::size_t expected_ = 0;          // requests that will ask
+    bool started_ = false;
+    bool hasBeenReady_;         // or calls may wait for its first connection
+    bool quitting_ = false;     // the worker finishes its requests
+    bool dying_ = false;        // only final reports of the servers arrive
+    std::size_t expected_ = 0;  // requests that will ask
 
     KnownDenials knownDenials_;
     IsolatedLogs isolatedLogs_;

@@ -71,7 +71,7 @@ void Renewals::renew(std::span<Lease*> leases) {
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
         const Lease& first = *run.front();
         isServed(first) ? leaveLocally(run) : renewLocally(run);
-        if (!store_.topology().canBeAsked(first.check->hashSlot)) {
+        if (!store_.canBeAsked(first.check->hashSlot)) {
             return;
         }
         Server* its = store_.topology().serverOf(first.check->hashSlot);

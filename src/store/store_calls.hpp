@@ -18,6 +18,9 @@ class StoreOfCalls {
     /// The server of this hash slot, whatever its state; nullptr if it is not known, or the store ends.
     virtual Server* serverOf(std::uint16_t hashSlot) = 0;
 
+    /// False: it is known that the server of this hash slot cannot decide.
+    virtual bool canBeAsked(std::uint16_t hashSlot) = 0;
+
     /// The counters of the server of this hash slot, if that is known.
     virtual ServerCounters& countersOf(std::uint16_t hashSlot) = 0;
 

@@ -130,8 +130,7 @@ void TakeBacks::quitDelayEnded() {
 
 /// The server of its hash slot, connected or connecting; nullptr if there is none.
 Server* TakeBacks::serverFor(const TakeBack& takeBack) {
-    Topology& topology = store_.topology();
-    return topology.canBeAsked(takeBack.hashSlot) ? topology.serverOf(takeBack.hashSlot) : nullptr;
+    return store_.canBeAsked(takeBack.hashSlot) ? store_.serverOf(takeBack.hashSlot) : nullptr;
 }
 
 void TakeBacks::sendOrKeep(TakeBack& takeBack) {
