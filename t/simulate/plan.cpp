@@ -97,6 +97,11 @@ Plan drawPlan(Random random) {
         plan.limits.push_back(drawLimit(random, i));
         Limit& limit = plan.limits.back();
         limit.store = random.below(plan.stores.size());
+        if (isFar && limit.prefetch > 1) {  // so that permits live for several round trips
+            limit.window = random.between(10, 60) * kSecond;
+            limit.limit = limit.otherwise = random.between(100, 2000);
+            limit.prefetch = random.between(2, 100);
+        }
         if (random.once(2)) {
             limit.homes = plan.stores.size();
             limit.obeysName = limit.hasOverride || (limit.obeysName && limit.homes == 1);

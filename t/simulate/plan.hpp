@@ -52,9 +52,9 @@ struct Limit {
     static constexpr std::size_t kKeyOfRecords = 0;
     bool mayHaveRecord(std::size_t key) const { return hasOverride && key == kKeyOfRecords; }
 
-    /// Its log lasts until its period ends, or a debt is paid.
+    /// Its log lasts until its period ends, or a debt is paid, or for long.
     bool mayOutlastQuiet() const {
-        return algorithm == Algorithm::Quota || (algorithm == Algorithm::Bucket && settles);
+        return algorithm == Algorithm::Quota || (algorithm == Algorithm::Bucket && settles) || window > 8 * kSecond;
     }
 
     /// It decides as the log of all entries would.
