@@ -7,7 +7,7 @@
 -- KEYS   the logs of all batches
 -- ARGV   [1] the time in ms, or '' for the clock of this server; then for each batch:
 --          the number of logs, the number of requests, and for each request a unique name, '' if the algorithm needs
---            none,
+--            none; of no request, which only asks for permits, one name,
 --          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options; or one '' for all
 --            five if they are those of the previous log,
 --            and with the option ids one id per request, the name of its entry ('' = none),
@@ -49,6 +49,7 @@
 --   ended=250    of settle: how long before the time of the call the request ended (ms)
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
+--   held=20      of permits, if there is no request: so many has the caller still
 --   override     a record beside the log changes its limit, see override.lua. Not for a take-back
 --   told         the record is among the arguments: in a cluster, while the hash slot is migrated
 --   allow=0      of override: all keys of the NAME are allowed until then (ms; 0: for ever), if no record is in force
@@ -81,7 +82,8 @@
 -- the first step, and nothing is written, since the string may be on the other node.
 --
 -- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
--- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
+-- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains; what the
+-- caller has still is a part of that tenth.
 --
 -- When the clock steps back (a fail-over to a slower one), entries further ahead of now than reservations and permits
 -- may be become entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it
@@ -167,8 +169,8 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
   function it.options(text)
     local options = parsed[text]
     if not options then
-      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
-        sample = 1, settle = false, ended = false }
+      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, held = 0,
+        burst = false, sample = 1, settle = false, ended = false }
       for word, value in string.gmatch(text, '(%a+)=?([%w,]*)') do
         options[word] = tonumber(value) or true
         if word == 'block' and string.find(value, ',', 1, true) then
@@ -405,8 +407,11 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       local log = logs[i]
       local most, cost = log.options and log.options.permits or 0, cost_of(log)
       if most > 0 and cost > 0 then
-        local some = math.min(most, floor((log.capacity - log.used) / (10 * cost)), floor(most_entries / cost))
-        permits = math.min(permits or some, some, (log.over or log.options.override and log.said >= 0) and 0 or some)
+        local held = log.options.held
+        local some = math.min(most, floor((log.capacity - log.used + held * cost) / (10 * cost)) - held,
+          floor(most_entries / cost))
+        local has_none = log.blocked or log.over or log.options.override and log.said >= 0
+        permits = math.min(permits or some, some, has_none and 0 or some)
       end
     end
     for i = 1, permits and count or 0 do
@@ -589,7 +594,7 @@ while before < #KEYS do
   local names = at + 1
   local refused, more, overridden = nil, false, false
 
-  at = at + 2 + requests
+  at = at + 2 + (requests > 0 and requests or 1)
   for i = 1, count do
     local log = logs[i]
     if not log then

@@ -242,6 +242,7 @@ local function uncommon()
     if type(reply) ~= 'number' then
       return reply
     end
+    call('PEXPIRE', log.key, log.ttl)  -- without a request that was added before
     log.used = log.used + entries
   end
 

@@ -226,12 +226,13 @@ bool Arguments::readBatch(std::size_t& key) {
     double logs = 0;
     double requests = 0;
     if ((isTakeBack_ && (!number(logged) || !number(taken))) || !number(logs) || !number(requests) || logs < 1 ||
-        requests < 1 || (isTakeBack_ && requests != 1)) {
+        (isTakeBack_ && requests != 1)) {
         return false;
     }
     const std::size_t keysLeft = kFirstKey + keys_ - key;
     const std::size_t wordsLeft = words_.size() - at_;
-    if (logs > static_cast<double>(keysLeft) || requests > static_cast<double>(wordsLeft)) {
+    const double names = std::max(requests, 1.0);
+    if (logs > static_cast<double>(keysLeft) || names > static_cast<double>(wordsLeft)) {
         return false;
     }
     const AskedBatch batch{.firstLog = logs_.size(),
@@ -240,7 +241,7 @@ bool Arguments::readBatch(std::size_t& key) {
                            .names = at_,
                            .loggedAt = logged,
                            .takenAt = taken};
-    at_ += batch.requests;
+    at_ += static_cast<std::size_t>(names);
     for (std::size_t i = 0; i < batch.logs; i++) {
         if (!readLog(key++, batch)) {
             return false;
@@ -331,6 +332,8 @@ bool Arguments::readOption(Option option, std::string_view value) {
             return isNumber(latest_.ended);
         case Option::Permits:
             return isNumber(latest_.permits);
+        case Option::Held:
+            return isNumber(latest_.held);
         case Option::Burst:
             return isNumber(latest_.burst);
         case Option::Sample:

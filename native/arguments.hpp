@@ -32,6 +32,7 @@ struct Settings {
     std::string_view times;  // of block=, separated by commas; empty: one or none
     bool escalates = false;  // calls for this log have several times
     double permits = 0;
+    double held = 0;   // permits that the caller has still
     double burst = 0;  // 0: none
     double sample = 1;
     bool hasOverride = false;
@@ -66,9 +67,9 @@ struct AskedLog {
 struct AskedBatch {
     std::size_t firstLog;
     std::size_t logs;
-    std::size_t requests;
-    std::size_t names;    // index of the first request's name in the arguments
-    double loggedAt = 0;  // of a take-back: the time of its entries, and that of its decision
+    std::size_t requests;  // 0: it only asks for permits
+    std::size_t names;     // index of the first request's name in the arguments, or of that of the permits
+    double loggedAt = 0;   // of a take-back: the time of its entries, and that of its decision
     double takenAt = 0;
 };
 

@@ -323,8 +323,9 @@ class Frame {
         double permits = std::numeric_limits<double>::infinity();
         for (const Log& log : logs) {
             if (log.permits > 0 && log.cost > 0) {
-                const double room = std::floor((log.capacity() - log.used) / (10 * log.cost));
-                permits = log.said.isInForce()
+                const double room =
+                    std::floor((log.capacity() - log.used + log.held * log.cost) / (10 * log.cost)) - log.held;
+                permits = log.said.isInForce() || log.isBlocked
                               ? 0
                               : std::min({permits, log.permits, room, std::floor(Form::kMostEntries / log.cost)});
             }

@@ -375,6 +375,7 @@ bool ZsetLog::permit(Log& log, std::string_view name, double permits, double at)
     if (redis_.tried(kZadd, log.key, words).isError()) {
         return false;
     }
+    redis_.call(kPexpire, log.key, {textOf(log.ttl)});  // without a request that was added before
     log.used += entries;
     return true;
 }

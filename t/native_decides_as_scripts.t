@@ -149,6 +149,8 @@ sub world {
                 my @said = (grep { $_->{options} =~ /override/ } @{ $group->{logs} }) ? splice @rest, 3 * $logs, 2 * $logs : ();
                 $seen{ $says{ $said[2 * $_] } // 'another limit' }++ for 0 .. @said / 2 - 1;
                 my @held = $world{permits} ? () : splice @rest, 3 * $logs;
+                $seen{permits}++ if ref $group->{names} eq 'HASH' && grep { $_ } splice @{[@rest]}, 3 * $logs;
+                next if ref $group->{names} eq 'HASH';
                 $seen{admitted}++ if $admitted;
                 $seen{denied}++   if $admitted < @{ $group->{names} };
                 $seen{held}++     if @held;

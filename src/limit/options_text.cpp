@@ -4,7 +4,7 @@
 
 namespace sliding_log {
 
-OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold) {
+OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold, std::int64_t held) {
     if (check.named) {
         word(Option::Ids);
     }
@@ -37,6 +37,9 @@ OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t per
     }
     if (permits != 0) {
         number(Option::Permits, permits);
+    }
+    if (held != 0) {
+        number(Option::Held, held);
     }
     if (check.hasOverride) {
         word(Option::Override);

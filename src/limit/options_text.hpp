@@ -19,18 +19,19 @@ inline constexpr std::size_t kEndedDigits = 12;
 class OptionsText {
   public:
     /// `permits`: the number to ask for, 0 if the check asks for none. `isTold`: the call has the override's record.
-    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false)
-        : OptionsText(check, check.cost, permits, isTold) {}
+    /// `held`: the number of permits that the node has still.
+    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false, std::int64_t held = 0)
+        : OptionsText(check, check.cost, permits, isTold, held) {}
 
     /// As of a check of cost 1. Not of `sampled`, where the cost says what is drawn of a request.
     static OptionsText withoutCost(const Check& check) {
-        return {check, takes(check.algorithm, Parameter::Sample) ? check.cost : 1, 0, false};
+        return {check, takes(check.algorithm, Parameter::Sample) ? check.cost : 1, 0, false, 0};
     }
 
     std::string_view view() const { return {text_.data(), length_}; }
 
   private:
-    OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold);
+    OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold, std::int64_t held);
     void word(Option option);
     void number(Option option, std::int64_t value);
     void times(const BlockTimes& times);

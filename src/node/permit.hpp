@@ -41,14 +41,17 @@ struct Permit {
     std::uint32_t position = 0;  // in the lot, from 1
     std::uint64_t loggedMs = 0;  // the time of its entries, by the clock of the log
     bool hasEnded = false;       // it was taken too late: its entries are to be taken back
+    bool asksAhead = false;      // it is the time to ask for the next lot
     LotName name;                // of the lot
 };
 
-/// The permits that a batch asks for. It has copies of the checks, since its requests may have ended when the reply
-/// arrives. The memory is reused.
+/// The permits that a batch asks for, or a call without requests. It has copies of the checks, since its requests may
+/// have ended when the reply arrives. The memory is reused.
 struct AskedPermits {
     void clear() {
         sentAt = 0;
+        held = 0;
+        unique = LotName();
         permits.clear();
         checks.clear();
     }
@@ -59,10 +62,15 @@ struct AskedPermits {
     /// The number that this check asks for.
     std::uint32_t of(std::size_t check) const { return check < permits.size() ? permits[check] : 0; }
 
+    /// It is a call that only asks for permits.
+    bool isAhead() const { return !unique.view().empty(); }
+
     std::uint64_t sentAt = 0;            // bootTimeMs() before the batch was sent
     std::vector<std::uint32_t> permits;  // for each check; empty: the batch asks for none
     CheckCopies checks;                  // if it asks for some
     LotName name;
+    LotName unique;          // of a call that only asks for permits: the name that it sends
+    std::uint32_t held = 0;  // of such a call: the permits that the node has still
 };
 
 }  // namespace sliding_log

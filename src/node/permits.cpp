@@ -23,11 +23,17 @@ struct LotWord {
 /// Permits that ended this time ago, in ms, were left by a worker that was killed.
 constexpr std::uint64_t kAbandonedAfterMs = 2000;
 
-/// The lot after this one. 0 is the number of none. Records of a set have other numbers, since a key may return to
-/// another record while permits of its lots are in use.
+/// The lot after this one at its place. 0 is the number of none. Records of a set have other numbers, since a key may
+/// return to another record while permits of its lots are in use.
 std::uint32_t nextLot(std::uint32_t lot) {
-    const std::uint32_t next = lot + Permits::kWays;
-    return next == 0 ? Permits::kWays : next;
+    constexpr std::uint32_t kPlaces = Permits::kWays * Permits::kLots;
+    const std::uint32_t next = lot + kPlaces;
+    return next == 0 ? kPlaces : next;
+}
+
+/// Where a record has this lot.
+std::size_t placeOf(std::uint32_t lot) {
+    return lot % Permits::kLots;
 }
 
 /// How many requests of a key were admitted since `begin`, and in the life before.
@@ -61,43 +67,86 @@ struct Usage {
 
 std::optional<Permit> Permits::use(const Signature& signature, const Check& check, Verdict& verdict, Clock clock) {
     for (Record& record : setOf(signature.logs().front())) {
-        const std::uint64_t begin = record.sequence.beginReading();
-        LotWord word(record.permits.load(std::memory_order_acquire));
-        if (word.left == 0 || !record.isOf(signature)) {
+        const auto hasAny = [](const Held& lot) { return LotWord(lot.permits.load(kRelaxed)).left > 0; };
+        if (std::ranges::none_of(record.lots, hasAny) || !record.isOf(signature)) {
             continue;
         }
-        Permit permit;
-        permit.lot = word.lot;
-        permit.loggedMs = record.loggedMs.load(kRelaxed);
-        permit.name.assign(record.name);
-        const std::int64_t remaining = record.remaining.load(kRelaxed);
-        const std::uint64_t resetAt = record.resetAt.load(kRelaxed);
-        const std::uint64_t endsAt = record.endsAt.load(kRelaxed);
-        if (!record.sequence.isWhole(begin)) {
-            continue;
-        }
-        std::uint64_t expected = word.word();
-        while (!record.permits.compare_exchange_weak(expected, LotWord(word.lot, word.left - 1).word(),
-                                                     std::memory_order_acq_rel)) {
-            word = LotWord(expected);
-            if (word.lot != permit.lot || word.left == 0) {
-                return std::nullopt;
+        const std::size_t first = record.firstLot();
+        for (std::size_t i = 0; i < kLots; i++) {
+            const auto permit = use(record, record.lots[(first + i) % kLots], signature, check, verdict, clock);
+            if (permit) {
+                return permit;
             }
         }
-        permit.position = word.left;
-        const std::uint64_t now = clock();
-        if (now >= endsAt) {
-            permit.hasEnded = !giveBack(signature, check, permit);
-            return permit.hasEnded ? std::optional(permit) : std::nullopt;
-        }
-        noteUse(record, now, static_cast<std::uint64_t>(check.permitLifeMs), 1);
-        verdict.remaining = std::min(remaining + std::int64_t{word.left - 1} * check.cost, check.capacity());
-        verdict.resetMs = resetAt > now ? static_cast<std::int64_t>(resetAt - now) : 1;
-        verdict.retryMs = verdict.delayMs = 0;
-        verdict.isFirst = false;
-        return permit;
     }
     return std::nullopt;
+}
+
+/// Of this lot.
+std::optional<Permit> Permits::use(Record& record, Held& lot, const Signature& signature, const Check& check,
+                                   Verdict& verdict, Clock clock) {
+    const std::uint64_t begin = record.sequence.beginReading();
+    LotWord word(lot.permits.load(std::memory_order_acquire));
+    if (word.left == 0) {
+        return std::nullopt;
+    }
+    Permit permit;
+    permit.lot = word.lot;
+    permit.loggedMs = lot.loggedMs.load(kRelaxed);
+    permit.name.assign(lot.name);
+    const std::uint64_t endsAt = lot.endsAt.load(kRelaxed);
+    // the lot that was granted later knows better what remains, and all permits of the node are left
+    const Held& other = record.lots[&lot == record.lots.data() ? 1 : 0];
+    const std::uint32_t others = LotWord(other.permits.load(std::memory_order_acquire)).left;
+    const bool isNext = others > 0 && other.endsAt.load(kRelaxed) > endsAt;
+    const std::int64_t remaining = (isNext ? other : lot).remaining.load(kRelaxed);
+    const std::uint64_t resetAt = (isNext ? other : lot).resetAt.load(kRelaxed);
+    if (!record.isOf(signature) || !record.sequence.isWhole(begin)) {
+        return std::nullopt;
+    }
+    std::uint64_t expected = word.word();
+    while (!lot.permits.compare_exchange_weak(expected, LotWord(word.lot, word.left - 1).word(),
+                                              std::memory_order_acq_rel)) {
+        word = LotWord(expected);
+        if (word.lot != permit.lot || word.left == 0) {
+            return std::nullopt;
+        }
+    }
+    permit.position = word.left;
+    const std::uint64_t now = clock();
+    if (now >= endsAt) {
+        permit.hasEnded = !giveBack(signature, check, permit);
+        return permit.hasEnded ? std::optional(permit) : std::nullopt;
+    }
+    const auto lifeMs = static_cast<std::uint64_t>(check.permitLifeMs);
+    permit.asksAhead = !isNext && isTimeToAsk(record, lot, word.left - 1, now, lifeMs);
+    noteUse(record, now, lifeMs, 1);
+    if (record.usedAt.load(kRelaxed) != now) {
+        record.usedAt.store(now, kRelaxed);
+    }
+    const std::int64_t left = std::int64_t{word.left - 1} + (isNext ? others : 0);
+    verdict.remaining = std::min(remaining + left * check.cost, check.capacity());
+    verdict.resetMs = resetAt > now ? static_cast<std::int64_t>(resetAt - now) : 1;
+    verdict.retryMs = verdict.delayMs = 0;
+    verdict.isFirst = false;
+    return permit;
+}
+
+/// A permit of this lot, the last one, was used, which leaves `left` of them. True if they end, or are used up at the
+/// pace of the lot, before a call that is sent now would have its reply, and the next request is expected before that:
+/// a key that goes idle needs no more of them. Half of the time of a call is added, since one may take longer than the
+/// one before.
+bool Permits::isTimeToAsk(const Record& record, const Held& lot, std::uint32_t left, std::uint64_t now,
+                          std::uint64_t lifeMs) {
+    constexpr std::uint64_t kRounding = 2;
+    const std::uint64_t tookMs = record.tookMs.load(kRelaxed);
+    const std::uint64_t leadMs = tookMs + tookMs / 2 + kRounding;
+    const std::uint64_t endsAt = lot.endsAt.load(kRelaxed);
+    const std::uint32_t granted = lot.granted.load(kRelaxed);
+    const std::uint64_t pastMs = now - std::min(now, lot.grantedAt.load(kRelaxed));
+    const bool isEnding = endsAt <= now + leadMs || left * (pastMs + 1) <= (granted - std::min(granted, left)) * leadMs;
+    return isEnding && lifeMs > 2 * tookMs && lifeMs > leadMs && record.askedUntil.load(kRelaxed) <= now &&
+           now - std::min(now, record.usedAt.load(kRelaxed)) <= leadMs;
 }
 
 bool Permits::giveBack(const Signature& signature, const Check& check, const Permit& permit) {
@@ -105,13 +154,14 @@ bool Permits::giveBack(const Signature& signature, const Check& check, const Per
     if (record == nullptr) {
         return false;
     }
+    Held& lot = record->lots[placeOf(permit.lot)];
     std::uint64_t expected = LotWord(permit.lot, permit.position - 1).word();
-    if (record->permits.compare_exchange_strong(expected, LotWord(permit.lot, permit.position).word(),
-                                                std::memory_order_acq_rel)) {
+    if (lot.permits.compare_exchange_strong(expected, LotWord(permit.lot, permit.position).word(),
+                                            std::memory_order_acq_rel)) {
         return true;
     }
     if (LotWord(expected).lot == permit.lot) {
-        record->entries.fetch_sub(check.cost, kRelaxed);  // so that noteEntries() does not find too few in the log
+        lot.entries.fetch_sub(check.cost, kRelaxed);  // so that noteEntries() does not find too few in the log
     }
     return false;
 }
@@ -119,15 +169,37 @@ bool Permits::giveBack(const Signature& signature, const Check& check, const Per
 std::uint32_t Permits::wanted(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                               std::uint64_t until) {
     Record* record = find(signature);
-    if (record == nullptr || record->sequence.isWritten()) {  // a lot could not be stored if the writer does not end
+    const auto isLive = [&](const Held& lot) {
+        return LotWord(lot.permits.load(kRelaxed)).left > 0 && lot.endsAt.load(kRelaxed) > now;
+    };
+    return record == nullptr || std::ranges::any_of(record->lots, isLive) ? 0
+                                                                          : wanted(*record, now, lifeMs, most, until);
+}
+
+std::uint32_t Permits::wantedAhead(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs,
+                                   std::uint32_t most, std::uint64_t until, std::uint32_t& held) {
+    Record* record = find(signature);
+    if (record == nullptr) {
         return 0;
     }
-    Usage usage(record->usage.load(kRelaxed));
+    held = 0;
+    for (const Held& lot : record->lots) {
+        held += lot.endsAt.load(kRelaxed) > now ? LotWord(lot.permits.load(kRelaxed)).left : 0;
+    }
+    return wanted(*record, now, lifeMs, most, until);
+}
+
+std::uint32_t Permits::wanted(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
+                              std::uint64_t until) {
+    if (record.sequence.isWritten()) {  // a lot could not be stored if the writer does not end
+        return 0;
+    }
+    Usage usage(record.usage.load(kRelaxed));
     usage.advance(now, lifeMs);
     const auto used = static_cast<std::uint32_t>(std::max(usage.current, usage.before));
-    std::uint64_t askedUntil = record->askedUntil.load(kRelaxed);
+    std::uint64_t askedUntil = record.askedUntil.load(kRelaxed);
     const bool asks = used > 0 && askedUntil <= now &&
-                      record->askedUntil.compare_exchange_strong(askedUntil, until, std::memory_order_relaxed);
+                      record.askedUntil.compare_exchange_strong(askedUntil, until, std::memory_order_relaxed);
     return asks ? std::min(used, most) : 0;
 }
 
@@ -147,82 +219,88 @@ void Permits::noteUse(Record& record, std::uint64_t now, std::uint64_t lifeMs, s
     record.usage.compare_exchange_strong(before, usage.word(), kRelaxed);
 }
 
-void Permits::endAsking(const Signature& signature) {
+void Permits::endAsking(const Signature& signature, std::uint64_t now) {
     if (Record* record = find(signature)) {
-        record->askedUntil.store(0, kRelaxed);
+        record->askedUntil.store(now, kRelaxed);
     }
 }
 
-std::uint32_t Permits::grant(const Signature& signature, const Lot& lot, std::uint64_t now) {
+std::uint32_t Permits::grant(const Signature& signature, const Lot& lot, std::uint64_t now, std::uint64_t tookMs) {
     Record* record = find(signature);
     if (record == nullptr || !record->sequence.beginWriting(self_)) {
         return 0;
     }
-    const LotWord before(record->permits.load(kRelaxed));
-    if (before.left > 0 || !record->isOf(signature)) {  // it may have been replaced in the meantime
+    const auto isFree = [](const Held& each) { return LotWord(each.permits.load(kRelaxed)).left == 0; };
+    const auto free = std::ranges::find_if(record->lots, isFree);
+    if (free == record->lots.end() || !record->isOf(signature)) {  // it may have been replaced in the meantime
         record->sequence.endWriting();
         return 0;
     }
-    const std::uint32_t number = nextLot(before.lot);
-    record->permits.store(LotWord(number, 0).word(), std::memory_order_release);
-    record->name.set(lot.name);
-    record->loggedMs.store(lot.loggedMs, kRelaxed);
-    record->entries.store(lot.entries, kRelaxed);
-    record->remaining.store(lot.remaining, kRelaxed);
-    record->resetAt.store(lot.resetAt, kRelaxed);
-    record->grantedAt.store(now, kRelaxed);
-    record->endsAt.store(lot.endsAt, kRelaxed);
+    Held& held = *free;
+    const std::uint32_t number = nextLot(LotWord(held.permits.load(kRelaxed)).lot);
+    held.permits.store(LotWord(number, 0).word(), std::memory_order_release);
+    held.name.set(lot.name);
+    held.loggedMs.store(lot.loggedMs, kRelaxed);
+    held.entries.store(lot.entries, kRelaxed);
+    held.remaining.store(lot.remaining, kRelaxed);
+    held.resetAt.store(lot.resetAt, kRelaxed);
+    held.grantedAt.store(now, kRelaxed);
+    held.endsAt.store(lot.endsAt, kRelaxed);
+    held.granted.store(lot.permits, kRelaxed);
+    record->tookMs.store(static_cast<std::uint32_t>(tookMs), kRelaxed);
     record->askedUntil.store(0, kRelaxed);
-    record->permits.store(LotWord(number, lot.permits).word(), std::memory_order_release);
+    held.permits.store(LotWord(number, lot.permits).word(), std::memory_order_release);
     record->sequence.endWriting();
     return number;
 }
 
 std::uint32_t Permits::end(const Signature& signature, std::uint32_t lot) {
     Record* record = find(signature);
-    if (record == nullptr) {
-        return 0;
-    }
-    std::uint64_t expected = record->permits.load(kRelaxed);
+    return record == nullptr ? 0 : end(record->lots[placeOf(lot)], lot);
+}
+
+std::uint32_t Permits::end(Held& held, std::uint32_t lot) {
+    std::uint64_t expected = held.permits.load(kRelaxed);
     do {
         if (LotWord(expected).lot != lot) {
             return 0;
         }
-    } while (
-        !record->permits.compare_exchange_weak(expected, LotWord(nextLot(lot), 0).word(), std::memory_order_acq_rel));
+    } while (!held.permits.compare_exchange_weak(expected, LotWord(nextLot(lot), 0).word(), std::memory_order_acq_rel));
     return LotWord(expected).left;
 }
 
-Leftover Permits::endLatest(const Signature& signature) {
-    Leftover leftover;
+std::array<Leftover, Permits::kLots> Permits::endAll(const Signature& signature, std::uint64_t by) {
+    std::array<Leftover, kLots> leftovers;
     Record* record = find(signature);
-    if (record == nullptr) {
-        return leftover;
+    for (std::size_t i = 0; record != nullptr && i < kLots; i++) {
+        Held& held = record->lots[i];
+        const std::uint64_t begin = record->sequence.beginReading();
+        const LotWord latest(held.permits.load(std::memory_order_acquire));
+        leftovers[i].loggedMs = held.loggedMs.load(kRelaxed);
+        leftovers[i].name.assign(held.name);
+        const bool isOver = held.endsAt.load(kRelaxed) <= by;
+        if (latest.left > 0 && isOver && record->isOf(signature) && record->sequence.isWhole(begin)) {
+            leftovers[i].permits = end(held, latest.lot);
+        }
     }
-    const std::uint64_t begin = record->sequence.beginReading();
-    const LotWord latest(record->permits.load(std::memory_order_acquire));
-    leftover.loggedMs = record->loggedMs.load(kRelaxed);
-    leftover.name.assign(record->name);
-    if (latest.left > 0 && record->sequence.isWhole(begin)) {
-        leftover.permits = end(signature, latest.lot);
-    }
-    return leftover;
+    return leftovers;
 }
 
 /// The keys are compared, since clients can choose another one with the same hash.
 void Permits::noteEntries(std::uint64_t store, std::string_view key, std::int64_t entries, std::uint64_t sentAt) {
     const std::uint32_t log = Signature::hashOfLog(key);
     for (Record& record : setOf(log)) {
-        const std::uint64_t begin = record.sequence.beginReading();
-        std::uint64_t expected = record.permits.load(std::memory_order_acquire);
-        const bool isGone = LotWord(expected).left > 0 && record.log.load(kRelaxed) == log &&
-                            record.grantedAt.load(kRelaxed) < sentAt && record.endsAt.load(kRelaxed) > sentAt &&
-                            entries < record.entries.load(kRelaxed) && record.isOfLog(store, key);
-        while (isGone && record.sequence.isWhole(begin) && LotWord(expected).left > 0) {
-            const LotWord word(expected);
-            if (record.permits.compare_exchange_weak(expected, LotWord(nextLot(word.lot), 0).word(),
-                                                     std::memory_order_acq_rel)) {
-                break;
+        if (record.log.load(kRelaxed) != log) {
+            continue;
+        }
+        for (Held& held : record.lots) {
+            const std::uint64_t begin = record.sequence.beginReading();
+            const std::uint64_t word = held.permits.load(std::memory_order_acquire);
+            const bool isGone = LotWord(word).left > 0 && held.grantedAt.load(kRelaxed) < sentAt &&
+                                held.endsAt.load(kRelaxed) > sentAt && entries < held.entries.load(kRelaxed) &&
+                                record.isOfLog(store, key);
+            if (isGone && record.sequence.isWhole(begin)) {
+                end(held, LotWord(word).lot);
             }
         }
     }
@@ -254,8 +332,10 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
             // the first one that was left: find() must not find what was left of the same check before it
             return each.sequence.isAbandoned(self_) ? std::optional<std::uint64_t>(0) : std::nullopt;
         }
-        const bool hasPermits =
-            LotWord(each.permits.load(kRelaxed)).left > 0 && each.endsAt.load(kRelaxed) + kAbandonedAfterMs > now;
+        const auto isLive = [&](const Held& lot) {
+            return LotWord(lot.permits.load(kRelaxed)).left > 0 && lot.endsAt.load(kRelaxed) + kAbandonedAfterMs > now;
+        };
+        const bool hasPermits = std::ranges::any_of(each.lots, isLive);
         return hasPermits ? std::nullopt : std::optional(1 + Usage(each.usage.load(kRelaxed)).begin);
     };
     const std::span<Record> set = setOf(signature.logs().front());
@@ -268,13 +348,19 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
     if (!writing) {
         return nullptr;
     }
-    const LotWord before(oldest->permits.load(kRelaxed));
     const auto way = static_cast<std::uint32_t>(oldest - set.data());
-    oldest->permits.store(LotWord(nextLot(before.lot == 0 ? way : before.lot), 0).word(), std::memory_order_release);
+    for (std::uint32_t i = 0; i < kLots; i++) {
+        Held& held = oldest->lots[i];
+        const std::uint32_t before = LotWord(held.permits.load(kRelaxed)).lot;
+        held.permits.store(LotWord(nextLot(before == 0 ? way * kLots + i : before), 0).word(),
+                           std::memory_order_release);
+        held.endsAt.store(0, kRelaxed);
+    }
     oldest->log.store(signature.logs().front(), kRelaxed);
     oldest->usage.store(0, kRelaxed);
+    oldest->usedAt.store(0, kRelaxed);
     oldest->askedUntil.store(0, kRelaxed);
-    oldest->endsAt.store(0, kRelaxed);
+    oldest->tookMs.store(0, kRelaxed);
     oldest->hash.store(static_cast<std::uint32_t>(signature.hash), kRelaxed);
     oldest->signature.set(signature.text);
     return oldest;

@@ -6,9 +6,10 @@
 // leaves the window no earlier than the request that used it would have, and a log never has more entries than its
 // limit in any window.
 //
-// A lot is the permits of one call. Its entries are named `<name>`, `<name>~2` and so on; with a cost above 1, each
-// permit has several. Permits are used from the last one down, so that those left over are the first ones and can be
-// taken back together.
+// A lot is the permits of one call. A node may have two lots of a key: the next one is asked for before the first one
+// is used up or ends, so that requests need not wait for it. Lots are used in the order in which they end. Its entries
+// are named `<name>`, `<name>~2` and so on; with a cost above 1, each permit has several. Permits are used from the
+// last one down, so that those left over are the first ones and can be taken back together.
 #pragma once
 
 #include <unistd.h>
@@ -45,9 +46,10 @@ struct Leftover {
 /// Times are in ms of bootTimeMs(). A signature is that of one check.
 class Permits {
   public:
-    static constexpr std::size_t kRecordBytes = 512;
+    static constexpr std::size_t kRecordBytes = 640;
     static constexpr std::size_t kLongestSignature = 384;
     static constexpr std::uint32_t kWays = 4;  // records of a set
+    static constexpr std::uint32_t kLots = 2;  // of a record
 
     /// More than `prefetch=` may be.
     static constexpr std::uint32_t kMostPermits = (1U << 14) - 1;
@@ -89,39 +91,57 @@ class Permits {
     /// Calls have admitted this number of requests.
     void noteAdmitted(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t requests);
 
-    /// The call that asked has been answered, or has failed.
-    void endAsking(const Signature& signature);
+    /// A request has used a permit, and this is the time to ask for the next lot: how many permits, 0 if another call
+    /// asks. Sets how many are `held` still.
+    std::uint32_t wantedAhead(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
+                              std::uint64_t until, std::uint32_t& held);
 
-    /// Adds a lot that was granted. Returns its number; 0 if the check has permits, or its record was replaced.
-    std::uint32_t grant(const Signature& signature, const Lot& lot, std::uint64_t now);
+    /// The call that asked has been answered, or has failed: another one may ask from `now` on.
+    void endAsking(const Signature& signature, std::uint64_t now = 0);
+
+    /// Adds a lot that was granted. Returns its number; 0 if the check has permits of two lots, or its record was
+    /// replaced. `tookMs`: from the sending of the call to its reply.
+    std::uint32_t grant(const Signature& signature, const Lot& lot, std::uint64_t now, std::uint64_t tookMs);
 
     /// Ends a lot and returns the number of permits that were not used.
     std::uint32_t end(const Signature& signature, std::uint32_t lot);
 
-    /// Ends the lot that the check has, if any.
-    Leftover endLatest(const Signature& signature);
+    /// Ends the lots of the check whose life has ended by then, if any.
+    std::array<Leftover, kLots> endAll(const Signature& signature, std::uint64_t by);
 
     /// A call that was sent at `sentAt` found this number of entries in the log of this key in that store: if they are
     /// fewer than those of a lot that was granted before, the log is gone, and so are its permits.
     void noteEntries(std::uint64_t store, std::string_view key, std::int64_t entries, std::uint64_t sentAt);
 
   private:
-    struct Record {
-        Sequence sequence;
-        std::atomic<std::uint32_t> log;      // the hash of its key
-        std::atomic<std::uint32_t> hash;     // a part of that of its signature
+    struct Held {
         std::atomic<std::uint64_t> permits;  // the number of the lot, and how many of its permits are left
-        std::atomic<std::uint64_t> usage;    // see Usage
-        std::atomic<std::uint64_t> askedUntil;
         std::atomic<std::uint64_t> loggedMs;
         std::atomic<std::int64_t> entries;
         std::atomic<std::int64_t> remaining;
         std::atomic<std::uint64_t> resetAt;
         std::atomic<std::uint64_t> grantedAt;
         std::atomic<std::uint64_t> endsAt;
+        std::atomic<std::uint32_t> granted;  // so many permits
         GuardedText<LotName::kLongest> name;
+    };
+
+    struct alignas(64) Record {
+        Sequence sequence;
+        std::atomic<std::uint32_t> log;     // the hash of its key
+        std::atomic<std::uint32_t> hash;    // a part of that of its signature
+        std::atomic<std::uint64_t> usage;   // see Usage
+        std::atomic<std::uint64_t> usedAt;  // when a permit was used last
+        std::atomic<std::uint64_t> askedUntil;
+        std::atomic<std::uint32_t> tookMs;  // how long calls take that ask
+        std::array<Held, kLots> lots;
         GuardedText<kLongestSignature> signature;
 
+        /// The one that ends first.
+        std::size_t firstLot() const {
+            return lots[1].endsAt.load(std::memory_order_relaxed) < lots[0].endsAt.load(std::memory_order_relaxed) ? 1
+                                                                                                                   : 0;
+        }
         bool isOfLog(std::uint64_t store, std::string_view key) const;
         bool isOf(const Signature& asked) const {
             return hash.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(asked.hash) &&
@@ -135,6 +155,13 @@ class Permits {
         return sets_.areNone() ? std::span<Record>() : std::span(sets_.of(log));
     }
     static void noteUse(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint64_t requests);
+    static bool isTimeToAsk(const Record& record, const Held& lot, std::uint32_t left, std::uint64_t now,
+                            std::uint64_t lifeMs);
+    std::optional<Permit> use(Record& record, Held& lot, const Signature& signature, const Check& check,
+                              Verdict& verdict, Clock clock);
+    static std::uint32_t wanted(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
+                                std::uint64_t until);
+    static std::uint32_t end(Held& held, std::uint32_t lot);
     Record* find(const Signature& signature) const;
     Record* recordFor(const Signature& signature, std::uint64_t now);
 

@@ -41,7 +41,8 @@ bool hasAdmitted(const redisReply& reply);
 /// wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
 class BatchReply {
   public:
-    /// None, or the error; then the following functions must not be called. There must be a check and a request.
+    /// None, or the error; then the following functions must not be called. There must be a check. Without requests, it
+    /// is the reply to a call that only asks for permits.
     /// `permits`: the number that each check has asked for; empty: none.
     StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks,
                     std::span<const std::uint32_t> permits = {});

@@ -87,14 +87,21 @@ class ScriptArguments {
         }
         latest_ = check;
         latestPermits_ = permits;
-        number(check.limit);
-        number(check.windowMs);
-        number(check.cap);
-        number(check.ttlMs);
+        settings(check);
         sink_.argument(OptionsText(check, permits, isTold).view());
         if (isTold) {
             latest_.reset();
         }
+    }
+
+    /// In place of batch(), its request and its log: a call that only asks for permits, which have this name with "~p"
+    /// behind it. `held`: the number that the node has still.
+    void permits(const Check& check, std::string_view name, std::int64_t permits, std::int64_t held) {
+        batch(1, 0);
+        request(name);
+        sink_.key(check.key);
+        settings(check);
+        sink_.argument(OptionsText(check, permits, false, held).view());
     }
 
     /// The logs and requests of a plain call, then plain(): of all of them, see isPlain() and arePlainTogether().
@@ -137,6 +144,13 @@ class ScriptArguments {
     void begin(Algorithm algorithm) {
         namesEntries_ = rowOf(algorithm).namesEntries;
         latest_.reset();
+    }
+
+    void settings(const Check& check) {
+        number(check.limit);
+        number(check.windowMs);
+        number(check.cap);
+        number(check.ttlMs);
     }
 
     void number(std::int64_t number) { sink_.argument(DecimalText(number).view()); }

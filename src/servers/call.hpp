@@ -65,7 +65,7 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     virtual bool canBeShort() const { return false; }
 
     /// What an older native module may not know.
-    enum class Variant : std::uint8_t { Usual, PlainCosts, Override, OfName, Owes };
+    enum class Variant : std::uint8_t { Usual, PlainCosts, Override, OfName, Ahead, Owes };
 
     /// Of algorithm and variant; one of kNativeKinds.
     std::size_t nativeKind() const {

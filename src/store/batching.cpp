@@ -141,7 +141,7 @@ void Batching::servePermits(Batch& batch) {
     List<Waiter, InBatch> waiting;
     batch.waiters.moveTo(waiting);
     while (Waiter* waiter = waiting.popFront()) {
-        if (waiter->permits.empty() || !prefetch_.use(waiter->checks, *waiter)) {
+        if (waiter->permits.empty() || !prefetch_.use(waiter->checks, waiter->unique, *waiter)) {
             batch.waiters.pushBack(*waiter);
             waiting.moveTo(batch.waiters);
             return;

@@ -54,6 +54,12 @@ class Batching {
     /// Those without a server may have one now.
     void openUnplaced() { openAgain(unplaced_); }
 
+    /// A log of this store has permits: other workers may have got them.
+    void notePermits() { hasPermits_ = true; }
+
+    /// bootTimeMs() of the latest beginTurn(), if a log has permits.
+    std::uint64_t turnAt() const { return turnAt_; }
+
     /// A log has permits, or may have.
     bool hasPermits() const { return hasPermits_; }
 
@@ -76,7 +82,7 @@ class Batching {
     Batches batches_;               // current batches
     List<Batch, Opened> unplaced_;  // until their server is known
     bool hasPermits_ = false;
-    std::uint64_t turnAt_ = 0;  // bootTimeMs() of the latest beginTurn() with permits
+    std::uint64_t turnAt_ = 0;
 };
 
 }  // namespace sliding_log

@@ -259,7 +259,7 @@ void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply
         }
     } else if (!checks.empty()) {
         if (batch.notesPermits) {
-            learnPermits(server, batch, checks);
+            learnPermits(server, batch.asked, checks, reply_);
         }
         const auto tell = [&](Waiter& waiter) {
             reply_.writeVerdicts(waiter.position, waiter.verdicts);

@@ -30,6 +30,12 @@ Decisions::Decisions(StoreOfCalls& store, const RedisSettings& settings, StoreLo
               store_.countersOf(check.hashSlot).returnedPermits.add(returned);
               takeBacks_.add({&check, 1}, name, loggedMs, loggedMs - static_cast<std::uint64_t>(check.permitLifeMs));
           }),
+      askAhead_(
+          store, prefetch_, settings.timeout,
+          [this](Server& server, const AskedPermits& asked, const BatchReply& reply) {
+              learnPermits(server, asked, asked.checks.all(), reply);
+          },
+          [this](const AskedPermits& asked, bool isInDoubt) { failPermits(asked, isInDoubt); }),
       batching_(*this, store, settings, knownDenials, prefetch_),
       waiting_(store, settings, log, takeBacks, refusals_, nginxLog),
       repeat_(
@@ -46,7 +52,7 @@ void Decisions::loseAll() {
 std::size_t Decisions::tick() {
     writer_.freeMemory();
     reply_ = {};
-    return calls_.freeUnused() + batching_.freeUnused() + waiting_.tick();
+    return calls_.freeUnused() + askAhead_.freeUnused() + batching_.freeUnused() + waiting_.tick();
 }
 
 void Decisions::serverDown(Server& server) {
@@ -63,7 +69,10 @@ void Decisions::serverLeaves(Server& server) {
 Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs,
                                     Waiter& waiter) {
     waiter.permitted = waiter.known = false;
-    if (!waiter.permits.empty() && prefetch_.use(checks, waiter)) {
+    if (!waiter.permits.empty() && prefetch_.use(checks, unique, waiter)) {
+        if (prefetch_.asksAhead()) {
+            store_.flushSoon();
+        }
         return Reception::Permitted;
     }
     Signature& signature = signatureOf(checks);
@@ -144,9 +153,18 @@ void Decisions::flush(Server& server) {
     }
 }
 
+void Decisions::askAhead() {
+    if (prefetch_.asksAhead()) {
+        batching_.notePermits();
+        batching_.beginTurn();
+        askAhead_.send(batching_.turnAt());
+        prefetch_.sendReturns();
+    }
+}
+
 void Decisions::complete(Batch& batch, StoreError error) {
     if (error != StoreError::None && !batch.asked.permits.empty()) {
-        failPermits(batch);
+        failPermits(batch.asked, batch.isInDoubt);
     }
     while (!batch.waiters.isEmpty()) {
         Waiter& waiter = batch.waiters.front();
@@ -183,8 +201,9 @@ void Decisions::refuse(Batch& batch, StoreError error) {
 
 // ---- permits
 
-void Decisions::learnPermits(Server& server, const Batch& batch, std::span<const Check> checks) {
-    server.counters().permits.add(prefetch_.learn(batch, checks, reply_));
+void Decisions::learnPermits(Server& server, const AskedPermits& asked, std::span<const Check> checks,
+                             const BatchReply& reply) {
+    server.counters().permits.add(prefetch_.learn(asked, checks, reply));
     store_.noteQuit();
     if (store_.isQuitting()) {
         endPermits(true);  // of a call that was in flight then
@@ -200,19 +219,19 @@ void Decisions::endPermits(bool all) {
     }
 }
 
-/// The permits that the batch asked for may have been logged, and nobody will use them.
-void Decisions::failPermits(Batch& batch) {
-    prefetch_.fail(batch);
-    if (!batch.isInDoubt) {
+/// The permits that a call asked for may have been logged, and nobody will use them.
+void Decisions::failPermits(const AskedPermits& asked, bool isInDoubt) {
+    prefetch_.fail(asked);
+    if (!isInDoubt) {
         return;
     }
-    const std::span<const Check> checks = batch.asked.checks.all();
+    const std::span<const Check> checks = asked.checks.all();
     for (std::size_t i = 0; i < checks.size(); i++) {
         Check check = checks[i];
-        check.cost *= batch.asked.of(i);
+        check.cost *= asked.of(i);
         check.delayMs = check.permitLifeMs;  // so far ahead are the entries
         if (check.cost > 0) {
-            takeBacks_.addUnseen({&check, 1}, batch.asked.name.view());
+            takeBacks_.addUnseen({&check, 1}, asked.name.view());
         }
     }
 }

@@ -16,6 +16,7 @@
 #include "servers/refusals.hpp"
 #include "servers/store_log.hpp"
 #include "settings/settings.hpp"
+#include "store/ask_ahead.hpp"
 #include "store/batching.hpp"
 #include "store/decision_call.hpp"
 #include "store/prefetch.hpp"
@@ -52,6 +53,9 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
 
     /// Sends all batches of this server, in as few calls as possible.
     void flush(Server& server);
+
+    /// Asks for permits that are needed soon.
+    void askAhead();
 
     /// A server has answered a call of this slot.
     void answered(const Server& server, std::uint16_t hashSlot, StoreError error);
@@ -92,8 +96,9 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
     void applyReply(Server& server, Batch& batch, const redisReply& reply);
     void tellSkew(const Server& server, Batch& batch);
     void learn(Batch& batch);
-    void learnPermits(Server& server, const Batch& batch, std::span<const Check> checks);
-    void failPermits(Batch& batch);
+    void learnPermits(Server& server, const AskedPermits& asked, std::span<const Check> checks,
+                      const BatchReply& reply);
+    void failPermits(const AskedPermits& asked, bool isInDoubt);
     void failed(DecisionCall& call, StoreError error);
     void refuse(Batch& batch, StoreError error);
     void complete(Batch& batch, StoreError error);
@@ -107,6 +112,7 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
     TakeBacks& takeBacks_;
     Refusals refusals_;
     Prefetch prefetch_;
+    AskAhead askAhead_;
     Batching batching_;
     Waiting waiting_;
     Recycler<DecisionCall> calls_;

@@ -9,8 +9,19 @@ namespace sliding_log {
 
 namespace {
 
+constexpr std::uint64_t kAnyTime = ~std::uint64_t{0};
+
+/// After a call that asked ahead and got none: the limit is nearly used up.
+constexpr std::uint64_t kPauseMs = 10;
+
 std::uint64_t lifeOf(const Check& check) {
     return static_cast<std::uint64_t>(check.permitLifeMs);
+}
+
+/// The most permits that a call may add.
+std::uint32_t mostOf(const Check& check) {
+    return static_cast<std::uint32_t>(
+        std::min(check.prefetch, mostCost(check.algorithm, check.sample) / std::max<std::int64_t>(check.cost, 1)));
 }
 
 /// The entries of a permit are numbered as those of one request with the cost of the whole lot.
@@ -35,7 +46,7 @@ const Signature& Prefetch::signatureOf(const Check& check) {
     return latestSignature_;
 }
 
-bool Prefetch::use(std::span<const Check> checks, Waiter& waiter) {
+bool Prefetch::use(std::span<const Check> checks, std::string_view unique, Waiter& waiter) {
     for (std::size_t i = 0; i < checks.size(); i++) {
         const std::optional<Permit> permit = permits_.use(signatureOf(checks[i]), checks[i], waiter.verdicts[i]);
         if (!permit || permit->hasEnded) {
@@ -50,8 +61,44 @@ bool Prefetch::use(std::span<const Check> checks, Waiter& waiter) {
         }
         waiter.permits[i] = *permit;
     }
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        if (waiter.permits[i].asksAhead) {
+            ahead_.push_back({CheckCopies(checks[i]), LotName(unique)});
+        }
+    }
     waiter.permitted = true;
     return true;
+}
+
+bool Prefetch::takeAhead(AskedPermits& asked, std::uint64_t now, std::uint64_t timeoutMs) {
+    while (!ahead_.empty()) {
+        const Ahead ahead = std::move(ahead_.back());
+        ahead_.pop_back();
+        const Check& check = ahead.check.all().front();
+        const Signature& signature = signatureOf(check);
+        endLotsOf(check, signature, now);
+        asked.clear();
+        const std::uint32_t wanted =
+            permits_.wantedAhead(signature, now, lifeOf(check), mostOf(check), now + timeoutMs, asked.held);
+        if (wanted > 0) {
+            asked.sentAt = now;
+            asked.permits.push_back(wanted);
+            asked.checks.assign(ahead.check.all());
+            asked.unique = ahead.name;
+            asked.nameAfter(asked.unique.view());
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Returns what is left of them.
+void Prefetch::endLotsOf(const Check& check, const Signature& signature, std::uint64_t by) {
+    for (const Leftover& leftover : permits_.endAll(signature, by)) {
+        if (leftover.permits > 0) {
+            returns_.push_back({CheckCopies(check), leftover});
+        }
+    }
 }
 
 void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
@@ -64,13 +111,9 @@ void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
     }
     for (const Check& check : checks) {
         const Signature& signature = signatureOf(check);
-        const Leftover leftover = permits_.endLatest(signature);
-        if (leftover.permits > 0) {
-            returns_.push_back({CheckCopies(check), leftover});
-        }
-        const auto most = static_cast<std::uint32_t>(
-            std::min(check.prefetch, mostCost(check.algorithm, check.sample) / std::max<std::int64_t>(check.cost, 1)));
-        asked.permits.push_back(permits_.wanted(signature, now, lifeOf(check), most, now + timeoutMs));
+        // of several logs one has no permits, and those of the others are of no use
+        endLotsOf(check, signature, checks.size() > 1 ? kAnyTime : now);
+        asked.permits.push_back(permits_.wanted(signature, now, lifeOf(check), mostOf(check), now + timeoutMs));
     }
     if (std::ranges::all_of(asked.permits, [](std::uint32_t permits) { return permits == 0; })) {
         asked.permits.clear();
@@ -91,9 +134,8 @@ void Prefetch::sendReturns() {
     returns_.clear();
 }
 
-std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks, const BatchReply& reply) {
+std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> checks, const BatchReply& reply) {
     const std::uint64_t now = bootTimeMs();
-    const AskedPermits& asked = batch.asked;
     const bool isAsked = isFor(checks);
     std::uint64_t granted = 0;
     for (std::size_t i = 0; i < checks.size(); i++) {
@@ -114,7 +156,7 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
         const std::uint32_t permits = reply.permits(i);
         if (permits == 0) {
             if (asked.of(i) > 0) {
-                permits_.endAsking(signature);
+                permits_.endAsking(signature, now + (asked.isAhead() ? kPauseMs : 0));
             }
             continue;
         }
@@ -129,7 +171,7 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
                                                      .remaining = reply.remaining(i),
                                                      .resetAt = now + static_cast<std::uint64_t>(reply.resetMs(i)),
                                                      .endsAt = endsAt},
-                                                    now);
+                                                    now, now - asked.sentAt);
         if (number == 0) {
             permits_.endAsking(signature);
             takeBack(check, permits, asked.name.view(), loggedMs);
@@ -141,8 +183,8 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
     return granted;
 }
 
-void Prefetch::fail(const Batch& batch) {
-    for (const Check& check : batch.asked.checks.all()) {
+void Prefetch::fail(const AskedPermits& asked) {
+    for (const Check& check : asked.checks.all()) {
         permits_.endAsking(signatureOf(check));
     }
 }

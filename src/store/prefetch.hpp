@@ -34,7 +34,14 @@ class Prefetch {
     static bool isFor(std::span<const Check> checks);
 
     /// Uses a permit of each check; false if one of them has none. If true, the waiter's verdicts and permits are set.
-    bool use(std::span<const Check> checks, Waiter& waiter);
+    /// `unique`: a name that no other request has.
+    bool use(std::span<const Check> checks, std::string_view unique, Waiter& waiter);
+
+    /// The next lots are to be asked for.
+    bool asksAhead() const { return !ahead_.empty(); }
+
+    /// Sets what a call asks for that only asks for permits; false if there is none. `now`, `timeoutMs`: as of ask().
+    bool takeAhead(AskedPermits& asked, std::uint64_t now, std::uint64_t timeoutMs);
 
     /// To be called once for each batch whose logs may have permits, before it is sent: decides how many it asks for.
     /// `now`: bootTimeMs() before the call is stamped; `timeoutMs`: how long the reply may take. Permits of some of its
@@ -46,10 +53,10 @@ class Prefetch {
 
     /// Notes what the reply says of the permits of these checks, and stores those that were granted. Returns their
     /// number.
-    std::uint64_t learn(const Batch& batch, std::span<const Check> checks, const BatchReply& reply);
+    std::uint64_t learn(const AskedPermits& asked, std::span<const Check> checks, const BatchReply& reply);
 
-    /// The batch that asked has failed.
-    void fail(const Batch& batch);
+    /// The call that asked has failed.
+    void fail(const AskedPermits& asked);
 
     /// A request that used this permit is taken back.
     void giveBack(const Check& check, const Permit& permit);
@@ -76,7 +83,13 @@ class Prefetch {
         Leftover leftover;
     };
 
+    struct Ahead {
+        CheckCopies check;
+        LotName name;
+    };
+
     const Signature& signatureOf(const Check& check);
+    void endLotsOf(const Check& check, const Signature& signature, std::uint64_t by);
     void takeBackEntries(const Check& check, const Permit& permit);
     void takeBack(const Check& check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs);
 
@@ -85,6 +98,7 @@ class Prefetch {
     TakeBack takeBack_;
     std::vector<GrantedLot> lots_;  // a heap
     std::vector<Return> returns_;
+    std::vector<Ahead> ahead_;  // lots to be asked for at the end of this turn
     Signature latestSignature_;
 };
 

@@ -137,6 +137,7 @@ void RedisStore::noteQuit() {
 /// At the end of an event-loop turn: sends all its checks in as few calls as possible.
 void RedisStore::flush() {
     topology_->forEachServer([this](Server& server) { decisions_.flush(server); });
+    decisions_.askAhead();
     closeWhenUnused();
 }
 

@@ -75,6 +75,7 @@ TEST(OptionsText, HasTheTimesOfBlocks) {
 TEST(OptionsText, HasTheNumberOfPermits) {
     Check check;
     EXPECT_EQ(OptionsText(check, 50).view(), "permits=50");
+    EXPECT_EQ(OptionsText(check, 50, false, 20).view(), "permits=50 held=20");
     check.cost = 3;
     check.aheadMs = 600;
     check.prefetch = 10;

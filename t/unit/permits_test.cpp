@@ -26,6 +26,7 @@ constexpr std::string_view kKeysOfOneHash[] = {
 class PermitsTest : public testing::Test {
   protected:
     static constexpr std::uint64_t kLifeMs = 600;
+    static constexpr std::uint64_t kTookMs = 80;
 
     alignas(64) std::array<std::byte, 8 * Permits::kRecordBytes> memory{};
     Permits permits{memory.data(), memory.size()};
@@ -67,7 +68,15 @@ class PermitsTest : public testing::Test {
                               .remaining = 100,
                               .resetAt = gNow + 7000,
                               .endsAt = gNow + lifeMs},
-                             gNow);
+                             gNow, kTookMs);
+    }
+    std::uint32_t endAll(std::uint64_t by) {
+        const auto leftovers = permits.endAll(signature, by);
+        return leftovers[0].permits + leftovers[1].permits;
+    }
+    /// After a request has used a permit.
+    std::uint32_t wantedAhead(std::uint32_t& held) {
+        return permits.wantedAhead(signature, gNow, kLifeMs, 50, gNow + 100, held);
     }
     std::optional<Permit> use() { return permits.use(signature, check, verdict, clock); }
 
@@ -106,7 +115,7 @@ TEST_F(PermitsTest, EndAfterTheirLife) {
     EXPECT_TRUE(use());
     gNow = gNow + 1;
     EXPECT_FALSE(use());
-    EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "unused permits are returned after their life";
+    EXPECT_EQ(endAll(gNow), 2U) << "unused permits are returned after their life";
 }
 
 struct Other {
@@ -128,7 +137,7 @@ TEST_F(PermitsTest, AreReportedIfTakenTooLateAndNotReturned) {
     ASSERT_TRUE(late) << "another process took the next one, so it could not be put back";
     EXPECT_TRUE(late->hasEnded);
     EXPECT_EQ(late->position, 3U);
-    EXPECT_EQ(permits.endLatest(signature).permits, 1U);
+    EXPECT_EQ(endAll(gNow + kLifeMs), 1U);
 }
 
 TEST_F(PermitsTest, AreUsedByTheSameCheckOnly) {
@@ -149,7 +158,7 @@ TEST_F(PermitsTest, AreGivenBackIfUsedLast) {
     EXPECT_FALSE(permits.giveBack(signature, check, *third)) << "only the permit that was used last can be given back";
     EXPECT_TRUE(permits.giveBack(signature, check, *second));
     EXPECT_EQ(use()->position, 2U);
-    EXPECT_EQ(permits.endLatest(signature).permits, 1U);
+    EXPECT_EQ(endAll(gNow + kLifeMs), 1U);
     EXPECT_FALSE(permits.giveBack(signature, check, *second)) << "the lot has ended";
 }
 
@@ -165,12 +174,75 @@ TEST_F(PermitsTest, EndOncePerLot) {
     EXPECT_TRUE(use());
 }
 
-TEST_F(PermitsTest, AreNotReplacedByAnotherLot) {
-    EXPECT_NE(grant(2), 0U);
+TEST_F(PermitsTest, AreOfTwoLotsAtMost) {
+    const std::uint32_t later = grant(2, 2 * kLifeMs);
+    const std::uint32_t sooner = grant(2);
+    EXPECT_NE(later, 0U);
+    EXPECT_NE(sooner, 0U);
     EXPECT_EQ(grant(2), 0U);
-    use();
-    use();
+    EXPECT_EQ(use()->lot, sooner) << "the lot that ends first is used first";
+    EXPECT_EQ(use()->lot, sooner);
+    EXPECT_EQ(use()->lot, later);
     EXPECT_NE(grant(2), 0U);
+    EXPECT_EQ(endAll(gNow), 0U) << "none has ended";
+    EXPECT_EQ(permits.end(signature, later), 1U);
+    EXPECT_EQ(endAll(gNow + kLifeMs), 2U);
+    EXPECT_FALSE(use());
+}
+
+TEST_F(PermitsTest, OfTheNextLotAreUsedWhenTheFirstHasEnded) {
+    grant(3);
+    gNow = gNow + kLifeMs / 2;
+    const std::uint32_t next = grant(3);
+    gNow = gNow + kLifeMs / 2;
+    EXPECT_EQ(use()->lot, next);
+    EXPECT_EQ(endAll(gNow), 3U);
+    EXPECT_TRUE(use()) << "the next lot lasts";
+}
+
+/// Requests every 10 ms: at most 122 ms before the end, one and a half of a call and two, the next lot is due.
+TEST_F(PermitsTest, AreAskedForAheadBeforeTheLotEnds) {
+    std::uint32_t held = 0;
+    grant(1000);
+    permits.noteAdmitted(signature, gNow, kLifeMs, 30);
+    const std::uint64_t end = gNow + kLifeMs;
+    for (std::uint32_t used = 1; gNow < end - 10; used++) {
+        gNow = gNow + 10;
+        EXPECT_EQ(use()->asksAhead, gNow + 122 >= end) << end - gNow;
+    }
+    EXPECT_EQ(wantedAhead(held), 50U) << "as many as were used, at most as many as it may be";
+    EXPECT_EQ(held, 1000U - 59);
+    EXPECT_FALSE(use()->asksAhead) << "a call asks";
+    EXPECT_EQ(wantedAhead(held), 0U);
+    permits.endAsking(signature, gNow + 5);
+    EXPECT_FALSE(use()->asksAhead) << "none were granted, just now";
+    gNow = gNow + 5;
+    EXPECT_TRUE(use()->asksAhead);
+    grant(10);
+    EXPECT_FALSE(use()->asksAhead) << "the next lot is there";
+}
+
+TEST_F(PermitsTest, AreAskedForAheadBeforeTheLotIsUsedUp) {
+    grant(100);
+    bool asked = false;
+    for (int used = 0; used < 100; used++) {  // which takes 200 ms
+        gNow = gNow + used % 2 * 4;
+        const bool asks = use()->asksAhead;
+        EXPECT_TRUE(!asks || used > 25) << used;
+        asked = asked || asks;
+    }
+    EXPECT_TRUE(asked);
+}
+
+TEST_F(PermitsTest, AreNotAskedForAheadIfTheKeyIsIdleOrTheLifeIsShort) {
+    grant(100);
+    use();
+    gNow = gNow + 490;
+    EXPECT_FALSE(use()->asksAhead) << "the request before it was long ago";
+    gNow = gNow + 1;
+    EXPECT_TRUE(use()->asksAhead);
+    check.permitLifeMs = 2 * kTookMs;
+    EXPECT_FALSE(use()->asksAhead) << "the lot would end before it is of use";
 }
 
 TEST_F(PermitsTest, AreRequestedInTheNumberUsedInALife) {
@@ -202,7 +274,9 @@ TEST_F(PermitsTest, AreRequestedByOneCallAtATime) {
     gNow = gNow + 100;
     EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U) << "the worker that asked was killed";
     grant(1);
-    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U);
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 0U) << "there are some";
+    use();
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 2U);
 }
 
 TEST_F(PermitsTest, EndWhenTheLogIsGone) {

@@ -85,7 +85,12 @@ sub group {
             ids => $_->{ids} ? [map { any('', 'i1', 'i2', 'i' . int rand 50) } 1 .. $requests] : [], told => $_->{told},
         }
     } @asked;
-    return { names => [map { rand() < 0.98 ? 'u' . ++$unique : 'u' . int rand $unique + 1 } 1 .. $requests], logs => \@logs };
+    return { names => [map { rand() < 0.98 ? 'u' . ++$unique : 'u' . int rand $unique + 1 } 1 .. $requests], logs => \@logs } if rand() >= $world->{permits} / 3;
+    for my $log (@logs) {    # permits alone are asked for
+        $log->{ids}     = [];
+        $log->{options} = $log->{options} =~ s/^ids ?//r =~ s/(permits=\d+)/rand() < 0.7 ? "$1 held=" . int rand 40 : $1/er;
+    }
+    return { names => { asks => 'u' . ++$unique }, logs => \@logs };
 }
 
 # A group of logs with the keys of one side.

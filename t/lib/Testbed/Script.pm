@@ -102,7 +102,8 @@ sub reply {
     return $whole =~ /^[01](?: -?\d+){4}$/ ? [[split / /, $whole]] : $whole;    # of a short call, as of another one
 }
 
-# The words of a call. Groups: [requests, log, ...] or { requests, names, logs }; a log:
+# The words of a call. Groups: [requests, log, ...], where the requests are their number, their names, or, if there is none,
+# { asks => the name of the permits that are asked for }; a log:
 # { key, limit, window, cap, ttl, options, ids } or [key, limit, window, cap, ttl, id of each request].
 sub words {
     my ($self, $now, @groups) = @_;
@@ -112,8 +113,8 @@ sub words {
     my $latest = '';
     for my $group (@groups) {
         my ($requests, @logs) = @$group;
-        my @names = ref $requests ? @$requests : map { 'u' . ++$names } 1 .. $requests;
-        push @arguments, scalar @logs, scalar @names, @names;
+        my @names = ref $requests eq 'ARRAY' ? @$requests : ref $requests ? () : map { 'u' . ++$names } 1 .. $requests;
+        push @arguments, scalar @logs, scalar @names, @names ? @names : $requests->{asks};
         for (@logs) {
             my %log = (cap => 0, ttl => 11000, options => '', ref eq 'HASH' ? %$_ : log_of(@$_));
             push @keys, $log{key};
@@ -134,7 +135,7 @@ sub plain {
         my ($requests, $log, @others) = @$group;
         my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
         my ($cost) = $log{options} =~ ($self->{plain} eq 'plain_compact' ? qr/^(?:cost=([1-9]\d*))?$/ : qr/^()$/) or return;
-        return if @others || (ref $requests ? @$requests : $requests) != 1;
+        return if @others || ref $requests eq 'HASH' || (ref $requests ? @$requests : $requests) != 1;
         my $numbers = "@log{qw(limit window ttl)}";
         return if $latest && $numbers ne $latest;
         $latest = $numbers;
