@@ -26,6 +26,26 @@ my %recipes = (
         is(statuses(101, '/app/', 'X-Who' => 'alice'), '100x200 1x429', 'a hundred requests of a user pass');
         is(statuses(1, '/app/', 'X-Who' => 'bob'), '1x200', 'another user is not denied');
     },
+    'By user, with limits of the authentication' => sub {
+        is(statuses(1, '/account/'), '1x401', 'a request without a user is refused');
+        is(statuses(4, '/account/', 'X-Who' => 'alice', 'X-Plan' => 3), '3x200 1x429', 'a user has the limit that the authentication tells');
+        is(statuses(3, '/account/', 'X-Who' => 'alice', 'X-Plan' => 5), '2x200 1x429', 'a raised one holds at once');
+        is(statuses(11, '/account/', 'X-Who' => 'bob'), '10x200 1x429', 'without one there is a limit, too');
+        is(statuses(11, '/account/', 'X-Who' => 'carol', 'X-Plan' => 'many'), '10x200 1x429', 'and for what is no number');
+    },
+    'Room for important requests' => sub {
+        is(statuses(81, '/import/a'), '80x200 1x429', 'imports leave room');
+        is(statuses(21, '/'), '20x200 1x429', 'which the other requests have');
+        is(statuses(1, '/import/a'), '1x429', 'and imports have not');
+    },
+    'Crawlers' => sub {
+        is(join(' ', map { statuses(30, '/', 'User-Agent' => $_->[0], 'X-Client' => "192.0.2.$_->[1]") } ['Googlebot/2.1', 1], ['x gOOGLEBOT', 2]), '30x200 30x200', 'a class of crawlers has one limit');
+        is(statuses(1, '/', 'User-Agent' => 'GoogleBot', 'X-Client' => '192.0.2.3'), '1x429', 'from any address, however it writes its name');
+        is(field(get($port, '/', headers => { 'User-Agent' => 'googlebot' }), 'Retry-After') > 50, 1, 'it is told when to come back');
+        is(statuses(70, '/', 'User-Agent' => 'Mozilla/5.0', 'X-Client' => '192.0.2.1'), '70x200', 'others are not limited');
+        is(statuses(21, '/', 'User-Agent' => 'Mozilla/5.0', 'X-Client' => '198.51.100.9'), '20x200 1x429', 'a network has one limit');
+        is(statuses(1, '/', 'User-Agent' => 'Mozilla/5.0', 'X-Client' => '2001:db8:5::9'), '1x429', 'by all of its addresses');
+    },
     'By session' => sub {
         is(statuses(61, '/shop/', Cookie => 'session=a'), '60x200 1x429', 'sixty requests of a session pass');
         my @answers = many([map { [$port, '/shop/', "Cookie: session=new$_\r\n"] } 1 .. 600]);

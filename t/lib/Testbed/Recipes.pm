@@ -30,6 +30,7 @@ server {
     location = /auth {
         if ($http_x_who = "") { return 401; }
         add_header X-User $http_x_who;
+        add_header X-Limit $http_x_plan;
         return 204;
     }
     location / {
