@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t kAnyTime = ~std::uint64_t{0};
 
-/// After a call that asked ahead and got none: the limit is nearly used up.
-constexpr std::uint64_t kPauseMs = 10;
+/// After a call that asked ahead in vain: the limit is nearly used up, or Redis does not answer.
+constexpr std::uint64_t kPauseMs = 50;
 
 std::uint64_t lifeOf(const Check& check) {
     return static_cast<std::uint64_t>(check.permitLifeMs);
@@ -63,11 +63,19 @@ bool Prefetch::use(std::span<const Check> checks, std::string_view unique, Waite
     }
     for (std::size_t i = 0; i < checks.size(); i++) {
         if (waiter.permits[i].asksAhead) {
-            ahead_.push_back({CheckCopies(checks[i]), LotName(unique)});
+            noteAhead(checks[i], unique);
         }
     }
     waiter.permitted = true;
     return true;
+}
+
+/// Many requests of a turn may find that it is time.
+void Prefetch::noteAhead(const Check& check, std::string_view unique) {
+    const auto isOfIt = [&](const Ahead& each) { return each.check.all().front().key == check.key; };
+    if (std::ranges::none_of(ahead_, isOfIt)) {
+        ahead_.push_back({CheckCopies(check), LotName(unique)});
+    }
 }
 
 bool Prefetch::takeAhead(AskedPermits& asked, std::uint64_t now, std::uint64_t timeoutMs) {
@@ -185,7 +193,7 @@ std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> 
 
 void Prefetch::fail(const AskedPermits& asked) {
     for (const Check& check : asked.checks.all()) {
-        permits_.endAsking(signatureOf(check));
+        permits_.endAsking(signatureOf(check), asked.isAhead() ? bootTimeMs() + kPauseMs : 0);
     }
 }
 

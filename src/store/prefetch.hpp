@@ -89,6 +89,7 @@ class Prefetch {
     };
 
     const Signature& signatureOf(const Check& check);
+    void noteAhead(const Check& check, std::string_view unique);
     void endLotsOf(const Check& check, const Signature& signature, std::uint64_t by);
     void takeBackEntries(const Check& check, const Permit& permit);
     void takeBack(const Check& check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs);
