@@ -30,7 +30,7 @@ for my $file ("$root/README.md", glob "$root/docs/*.md") {
     my $nth  = 0;
     for (examples($file)) {
         my ($title, $text) = @$_;
-        next if $text =~ /_by_lua_block/;    # t/docs_streamed_answers.t runs it, with the Lua module
+        next if $text =~ /_by_lua_block|^js_import/m;    # t/docs_streamed_answers.t and t/docs_json_web_tokens.t run them
         $text =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names at start
         $text =~ s{/etc/sliding-log-redis/password}{limiter.password};    # where pods have it
         my $redis = $text =~ /^\s*(?:sliding_log_redis|http \{)/m ? '' : 'sliding_log_redis { server 127.0.0.1; }';
