@@ -52,16 +52,15 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     claimLeases();
     const KnownDenials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
     const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
-    const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
-    for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used != 0 || stores[i]->nameable != 0
-                              ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
+    for (const RedisSettings* each : settings.allStores()) {
+        stores_.push_back(each->used != 0 || each->nameable != 0
+                              ? std::make_unique<RedisStore>(*each, denials, permits, local_, registry_, log)
                               : nullptr);
     }
     readRecords(logs);
-    for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        if (stores[i]->used != 0) {
-            stores_[i]->start();
+    for (const RedisSettings* each : settings.allStores()) {
+        if (each->used != 0) {
+            store(*each).start();
         }
     }
     tick_.set(kTickMs);

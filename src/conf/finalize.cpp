@@ -27,13 +27,9 @@ char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, Parameter paramete
     return refuseAt(cf, limit.position, nameOf(limit), nameOf(parameter), text, expected);
 }
 
-std::span<RedisSettings* const> allStores(const MainSettings& main) {
-    return {static_cast<RedisSettings* const*>(main.stores.elts), main.stores.nelts};
-}
-
 /// The store that all requests of the limit have, if any: empty if it is local, or if there is none of that name.
 std::span<RedisSettings* const> storeOf(const MainSettings& main, const LimitSettings& limit) {
-    const std::span<RedisSettings* const> all = allStores(main);
+    const std::span<RedisSettings* const> all = main.allStores();
     if (limit.store.len == 0) {
         return all.first(std::min<std::size_t>(all.size(), 1));
     }
@@ -51,7 +47,7 @@ char* finalizeStoreVariable(ngx_conf_t* cf, const MainSettings& main, const Limi
     if (log.finalizedBy != nullptr && view(log.finalizedBy->store) != view(limit.store)) {
         return refuseOtherStore(cf, limit, view(limit.store));
     }
-    log.homes = allStores(main);
+    log.homes = main.allStores();
     for (RedisSettings* each : log.homes) {
         each->nameable = 1;
     }
@@ -179,7 +175,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
     const auto* core =
         static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
     const bool resolves = core->resolver != nullptr && hasAny(core->resolver->connections);
-    for (RedisSettings* each : allStores(main)) {
+    for (RedisSettings* each : main.allStores()) {
         each->resolver = resolves ? core->resolver : nullptr;
     }
     ngx_conf_init_size_value(main.zoneSize, kDefaultZoneSize);

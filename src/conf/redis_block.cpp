@@ -335,11 +335,8 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (name.empty() || name == kLocalStore) {
         return refuse(cf, "sliding_log_redis", "NAME", name, "a name other than local, which is this node's own store");
     }
-    auto** stores = static_cast<RedisSettings**>(main.stores.elts);
-    for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
-        if (view(stores[i]->name) == name) {
-            return refuseDuplicate(cf, "sliding_log_redis", "name", name);
-        }
+    if (findStore(main.allStores(), name) != nullptr) {
+        return refuseDuplicate(cf, "sliding_log_redis", "name", name);
     }
     auto* redis = poolNew<RedisSettings>(cf->pool);
     auto** slot = static_cast<RedisSettings**>(ngx_array_push(&main.stores));

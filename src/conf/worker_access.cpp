@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 #include <vector>
 
 #include "redis/password_file.hpp"
@@ -49,8 +48,7 @@ class AsWorker {
 
 bool warnOfUnreadablePasswords(ngx_cycle_t* cycle, const MainSettings& main) {
     const auto& core = *reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(cycle->conf_ctx, ngx_core_module));
-    const std::span stores(static_cast<const RedisSettings* const*>(main.stores.elts), main.stores.nelts);
-    for (const RedisSettings* store : stores) {
+    for (const RedisSettings* store : main.allStores()) {
         if (store->passwordFile.len == 0 || geteuid() != 0 || core.user == 0 || core.master == 0) {
             continue;  // whoever reads it later has just read it
         }

@@ -214,6 +214,10 @@ struct MainSettings {
     Zone* zone;                 // nullptr: no limit, no zone
     ngx_array_t levels;         // of LocationSettings*
     std::int64_t largestDelay;  // ms, of all limits that reserve
+
+    std::span<RedisSettings* const> allStores() const {  // by RedisSettings::index
+        return {static_cast<RedisSettings* const*>(stores.elts), stores.nelts};
+    }
 };
 
 }  // namespace sliding_log
