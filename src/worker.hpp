@@ -31,13 +31,6 @@ class Worker {
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
     LocalStore& local() { return local_; }
 
-    /// Connects to a store that the configuration only can name, if it is the first time.
-    void need(const RedisSettings& settings) {
-        if (settings.used == 0) {
-            store(settings).start();
-        }
-    }
-
     /// Of the logs of this store, among those of all stores; 0: the local one, nullptr.
     std::uint64_t identityOf(const RedisSettings* home) { return home == nullptr ? 0 : store(*home).identity(); }
 

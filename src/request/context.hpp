@@ -32,7 +32,7 @@ namespace sliding_log {
 
 /// A limit as one request met it.
 struct Decision {
-    static constexpr std::int64_t kUnknownLimit = -1;  // its variable is not a whole number
+    static constexpr std::int64_t kUnknownLimit = -1;  // a variable of it has no valid value
 
     const LimitSettings* settings;
     const RedisSettings* home;  // its store for this request; nullptr: that of this node
@@ -43,7 +43,7 @@ struct Decision {
     bool logged;                                 // the request is in the log
     bool isLeaving;                              // its entries are to be taken back
     std::size_t nth;                             // position in the configuration, within its round
-    std::string_view key;                        // the name of the log in its store; empty if a number is invalid
+    std::string_view key;                        // the name of the log in its store; empty if a value is invalid
     LateReply* lateReply = nullptr;              // set if Redis did not reply in time and may have logged the request
     std::int64_t queuedMs = 0;                   // it has waited so long for a place
     std::int64_t trueCost = Check::kNotSettled;  // by settle=, once known

@@ -135,9 +135,6 @@ Applies evaluateHome(ngx_http_request_t* request, const Context* context, const 
     } else {
         return Applies::Invalid;
     }
-    if (home != nullptr) {
-        worker().need(*home);
-    }
     return Applies::Yes;
 }
 
@@ -199,15 +196,16 @@ Applies evaluate(ngx_http_request_t* request, const Context* context, const Limi
     }
     const RedisSettings* home = nullptr;
     ngx_str_t store;
-    switch (evaluateHome(request, context, settings, home, store)) {
-        case Applies::Yes:
-        case Applies::No:
-            break;
-        case Applies::Invalid:
-            return refuse(request, *settings.log, Parameter::Store, store,
-                          "the name of a sliding_log_redis block, local or default");
-        case Applies::NoMemory:
-            return Applies::NoMemory;
+    const Applies hasHome = evaluateHome(request, context, settings, home, store);
+    if (hasHome == Applies::Invalid) {
+        return refuse(request, *settings.log, Parameter::Store, store,
+                      "the name of a sliding_log_redis block, local or default");
+    }
+    if (hasHome != Applies::Yes) {
+        return hasHome;
+    }
+    if (home != nullptr && settings.storeVariable != nullptr) {
+        worker().store(*home).start();  // this may be the first request that needs it
     }
     decision = {&settings, home, check.limit, home == nullptr ? Source::Local : Source::Redis, nullptr, 0, false,
                 false,     0,    {}};
