@@ -67,13 +67,14 @@ struct Usage {
 
 std::optional<Permit> Permits::use(const Signature& signature, const Check& check, Verdict& verdict, Clock clock) {
     for (Record& record : setOf(signature.logs().front())) {
+        const std::uint64_t begin = record.sequence.beginReading();
         const auto hasAny = [](const Held& lot) { return LotWord(lot.permits.load(kRelaxed)).left > 0; };
         if (std::ranges::none_of(record.lots, hasAny) || !record.isOf(signature)) {
             continue;
         }
         const std::size_t first = record.firstLot();
         for (std::size_t i = 0; i < kLots; i++) {
-            const auto permit = use(record, record.lots[(first + i) % kLots], signature, check, verdict, clock);
+            const auto permit = use(record, begin, record.lots[(first + i) % kLots], signature, check, verdict, clock);
             if (permit) {
                 return permit;
             }
@@ -82,10 +83,9 @@ std::optional<Permit> Permits::use(const Signature& signature, const Check& chec
     return std::nullopt;
 }
 
-/// Of this lot.
-std::optional<Permit> Permits::use(Record& record, Held& lot, const Signature& signature, const Check& check,
-                                   Verdict& verdict, Clock clock) {
-    const std::uint64_t begin = record.sequence.beginReading();
+/// Of this lot. `begin`: of reading the record, before its signature was compared.
+std::optional<Permit> Permits::use(Record& record, std::uint64_t begin, Held& lot, const Signature& signature,
+                                   const Check& check, Verdict& verdict, Clock clock) {
     LotWord word(lot.permits.load(std::memory_order_acquire));
     if (word.left == 0) {
         return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<Permit> Permits::use(Record& record, Held& lot, const Signature& s
     const bool isNext = others > 0 && other.endsAt.load(kRelaxed) > endsAt;
     const std::int64_t remaining = (isNext ? other : lot).remaining.load(kRelaxed);
     const std::uint64_t resetAt = (isNext ? other : lot).resetAt.load(kRelaxed);
-    if (!record.isOf(signature) || !record.sequence.isWhole(begin)) {
+    if (!record.sequence.isWhole(begin)) {
         return std::nullopt;
     }
     std::uint64_t expected = word.word();

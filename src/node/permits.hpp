@@ -157,8 +157,8 @@ class Permits {
     static void noteUse(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint64_t requests);
     static bool isTimeToAsk(const Record& record, const Held& lot, std::uint32_t left, std::uint64_t now,
                             std::uint64_t lifeMs);
-    std::optional<Permit> use(Record& record, Held& lot, const Signature& signature, const Check& check,
-                              Verdict& verdict, Clock clock);
+    std::optional<Permit> use(Record& record, std::uint64_t begin, Held& lot, const Signature& signature,
+                              const Check& check, Verdict& verdict, Clock clock);
     static std::uint32_t wanted(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                                 std::uint64_t until);
     static std::uint32_t end(Held& held, std::uint32_t lot);
