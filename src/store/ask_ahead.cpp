@@ -29,15 +29,13 @@ void AskAhead::send(std::uint64_t now) {
     }
 }
 
-void AskAhead::answered(PermitCall& call, const redisReply& reply, StoreError error) {
+void AskAhead::answered(PermitCall& call, const redisReply& reply, StoreError ofCall) {
+    const StoreError error = ofCall == StoreError::None ? read(call, reply) : ofCall;
     switch (error) {
         case StoreError::None:
-            if (learn(call, reply)) {
-                calls_.recycle(call);
-                store_.closeWhenUnused();
-                return;
-            }
-            break;
+            learn_(*call.server, call.asked, reply_);
+            finish(call);
+            return;
         case StoreError::NotMaster:
             store_.leaveAsReadOnly(*call.server, reply);
             break;
@@ -53,25 +51,19 @@ void AskAhead::answered(PermitCall& call, const redisReply& reply, StoreError er
         case StoreError::WrongType:
         case StoreError::Forbidden:
         case StoreError::Refused:
-        case StoreError::Unexpected:
             break;  // a request gets this answer soon, and tells it
+        case StoreError::Unexpected:
+            call.server->closeAsUnreliable();
+            break;
     }
-    failed(call, false);
+    failed(call, error == StoreError::Unexpected);
 }
 
-/// False if none were granted.
-bool AskAhead::learn(PermitCall& call, const redisReply& reply) {
+/// Sets reply_.
+StoreError AskAhead::read(const PermitCall& call, const redisReply& reply) {
     const bool isOfOne = reply.type == REDIS_REPLY_ARRAY && reply.elements == 1;
-    const StoreError error = isOfOne ? reply_.read(*reply.element[0], 0, call.asked.checks.all(), call.asked.permits)
-                                     : StoreError::Unexpected;
-    if (error == StoreError::Unexpected) {
-        call.server->closeAsUnreliable();
-        fail_(call.asked, true);
-    }
-    if (error == StoreError::None) {
-        learn_(*call.server, call.asked, reply_);
-    }
-    return error == StoreError::None;
+    return isOfOne ? reply_.read(*reply.element[0], 0, call.asked.checks.all(), call.asked.permits)
+                   : StoreError::Unexpected;
 }
 
 void AskAhead::lost(PermitCall& call) {
@@ -80,6 +72,10 @@ void AskAhead::lost(PermitCall& call) {
 
 void AskAhead::failed(PermitCall& call, bool isInDoubt) {
     fail_(call.asked, isInDoubt);
+    finish(call);
+}
+
+void AskAhead::finish(PermitCall& call) {
     calls_.recycle(call);
     store_.closeWhenUnused();
 }

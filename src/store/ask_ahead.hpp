@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "node/permit.hpp"
 #include "recycler.hpp"
@@ -45,10 +46,11 @@ class AskAhead final : public CallOwner<PermitCall> {
     std::size_t freeUnused();
 
   private:
-    void answered(PermitCall& call, const redisReply& reply, StoreError error) override;
+    void answered(PermitCall& call, const redisReply& reply, StoreError ofCall) override;
     void lost(PermitCall& call) override;
-    bool learn(PermitCall& call, const redisReply& reply);
+    StoreError read(const PermitCall& call, const redisReply& reply);
     void failed(PermitCall& call, bool isInDoubt);
+    void finish(PermitCall& call);
 
     StoreOfCalls& store_;
     Prefetch& prefetch_;

@@ -11,8 +11,12 @@ namespace {
 
 constexpr std::uint64_t kAnyTime = ~std::uint64_t{0};
 
-/// After a call that asked ahead in vain: the limit is nearly used up, or Redis does not answer.
-constexpr std::uint64_t kPauseMs = 50;
+/// When another call may ask after one that got none. One that asked ahead is not repeated soon: the limit is nearly
+/// used up, or Redis does not answer.
+std::uint64_t mayAskAgain(const AskedPermits& asked, std::uint64_t now) {
+    constexpr std::uint64_t kPauseMs = 50;
+    return asked.isAhead() ? now + kPauseMs : now;
+}
 
 std::uint64_t lifeOf(const Check& check) {
     return static_cast<std::uint64_t>(check.permitLifeMs);
@@ -164,7 +168,7 @@ std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> 
         const std::uint32_t permits = reply.permits(i);
         if (permits == 0) {
             if (asked.of(i) > 0) {
-                permits_.endAsking(signature, now + (asked.isAhead() ? kPauseMs : 0));
+                permits_.endAsking(signature, mayAskAgain(asked, now));
             }
             continue;
         }
@@ -192,8 +196,9 @@ std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> 
 }
 
 void Prefetch::fail(const AskedPermits& asked) {
+    const std::uint64_t again = mayAskAgain(asked, bootTimeMs());
     for (const Check& check : asked.checks.all()) {
-        permits_.endAsking(signatureOf(check), asked.isAhead() ? bootTimeMs() + kPauseMs : 0);
+        permits_.endAsking(signatureOf(check), again);
     }
 }
 
