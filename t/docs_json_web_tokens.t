@@ -10,13 +10,8 @@ use JSON::PP ();
 use MIME::Base64 qw(encode_base64url);
 use Test::More;
 use Testbed;
-use Testbed::Examples qw(examples in_context);
+use Testbed::Examples qw(examples in_context with_modules);
 use Testbed::Http qw(get field statuses);
-
-my ($folder) = qx{nginx -V 2>&1} =~ /--modules-path=(\S+)/;
-my $module   = ($folder // '/usr/lib/nginx/modules') . '/ngx_http_js_module.so';
-plan skip_all => 'libnginx-mod-http-js is not installed' if !-e $module;
-plan skip_all => 'this module is not loaded, but linked in' if Testbed::Nginx::load_module() eq '';
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
@@ -28,11 +23,8 @@ $js   =~ s{/etc/nginx/jwt.key}{@{[$bed->write_file('jwt.key', 'a secret')]}};
 $text =~ s/jwt\.js/@{[$bed->write_file('jwt.js', $js)]}/;
 $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
 $text =~ s/127\.0\.0\.1:8080\b/127.0.0.1:%%PORT2%%/;
-my $conf = join("\n", "load_module $module;", in_context($text, 'sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; } server { listen 127.0.0.1:%%PORT2%%; return 200; }'));
-my %with = (REDIS => $redis->address);
-my ($accepted, $printed) = $bed->configuration($conf, %with)->check;
-plan skip_all => 'libnginx-mod-http-js is of another nginx' if !$accepted && $printed =~ /is not binary compatible|version \d+ instead of/;
-my $port = $bed->nginx($conf, %with)->port;
+my $conf = in_context($text, 'sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; } server { listen 127.0.0.1:%%PORT2%%; return 200; }');
+my $port = with_modules($bed, 'libnginx-mod-http-js', ['ngx_http_js_module'], $conf, REDIS => $redis->address)->port;
 
 sub token {
     my ($claims, %other) = @_;

@@ -8,14 +8,9 @@ use File::Basename ();
 use IO::Select;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Examples qw(examples in_context);
+use Testbed::Examples qw(examples in_context with_modules);
 use Testbed::Http qw(field);
 use Testbed::UnderWay;
-
-my ($folder) = qx{nginx -V 2>&1} =~ /--modules-path=(\S+)/;
-my @modules  = map { ($folder // '/usr/lib/nginx/modules') . "/$_.so" } qw(ndk_http_module ngx_http_lua_module);
-plan skip_all => 'libnginx-mod-http-lua is not installed' if grep { !-e } @modules;
-plan skip_all => 'this module is not loaded, but linked in' if Testbed::Nginx::load_module() eq '';
 
 my $bed      = Testbed->new;
 my $redis    = $bed->redis;
@@ -24,11 +19,8 @@ my $root     = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my ($text)   = map { $_->[1] } grep { $_->[0] eq 'Tokens of streamed answers' } examples("$root/docs/recipes.md") or BAIL_OUT('no example');
 $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
 $text =~ s/127\.0\.0\.1:8080\b/127.0.0.1:%%UPSTREAM%%/;
-my $conf = join("\n", map({"load_module $_;"} @modules), in_context($text, 'sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }'));
-my %with = (REDIS => $redis->address, UPSTREAM => $upstream->port);
-my ($accepted, $printed) = $bed->configuration($conf, %with)->check;
-plan skip_all => 'libnginx-mod-http-lua is of another nginx' if !$accepted && $printed =~ /is not binary compatible|version \d+ instead of/;
-my $nginx = $bed->nginx($conf, %with);
+my $conf  = in_context($text, 'sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }');
+my $nginx = with_modules($bed, 'libnginx-mod-http-lua', [qw(ndk_http_module ngx_http_lua_module)], $conf, REDIS => $redis->address, UPSTREAM => $upstream->port);
 $nginx->expect_in_log(qr/failed to load the 'resty\.core' module/);
 
 sub begin { my ($key) = @_; return $upstream->begin($nginx->port, '/v1/stream/', headers => "X-Account: $key\r\n") }

@@ -6,9 +6,11 @@ use strict;
 use warnings;
 use Exporter 'import';
 
+use Test::More;
+use Testbed::Nginx;
 use Testbed::Process;
 
-our @EXPORT_OK = qw(examples redis_settings in_context);
+our @EXPORT_OK = qw(examples redis_settings in_context with_modules);
 
 # [title of the section, text], in order.
 sub examples {
@@ -38,6 +40,19 @@ sub in_context {
     }
     $example = "server { listen 127.0.0.1:%%PORT%%; $example }" if $example =~ /\A\s*location/;
     return "%%GLOBALS%%\nevents { worker_connections 2048; }\nhttp { %%HTTP%% $http $example }";
+}
+
+# An nginx with such a configuration, and these modules of a Debian package before it. Without them the test is skipped.
+sub with_modules {
+    my ($bed, $package, $modules, $conf, %with) = @_;
+    my ($folder) = qx{nginx -V 2>&1} =~ /--modules-path=(\S+)/;
+    my @files = map { ($folder // '/usr/lib/nginx/modules') . "/$_.so" } @$modules;
+    plan skip_all => "$package is not installed" if grep { !-e } @files;
+    plan skip_all => 'this module is not loaded, but linked in' if Testbed::Nginx::load_module() eq '';
+    my $whole = join "\n", map({"load_module $_;"} @files), $conf;
+    my ($accepted, $printed) = $bed->configuration($whole, %with)->check;
+    plan skip_all => "$package is of another nginx" if !$accepted && $printed =~ /is not binary compatible|version \d+ instead of/;
+    return $bed->nginx($whole, %with);
 }
 
 1;
