@@ -52,7 +52,7 @@ sub number_of { my ($name) = @_; return scrape($port)->value("sliding_log_store_
 
 for my $name (qw(compact log cost two)) {
     my $before = number_of('permits');
-    my $load   = load("/$name?k=hot", 3.5);
+    my $load   = load("/$name?k=hot", 5);
     my $steady = $load->that(from => ($load->requests)[0]{at} + 1.5);
     my @waited = grep { $_->{waited} > LATE / 2 } $steady->requests;
     like($load->statuses, qr/^200:\d+$/, "$name: all are admitted");

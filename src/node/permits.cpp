@@ -169,11 +169,29 @@ bool Permits::giveBack(const Signature& signature, const Check& check, const Per
 std::uint32_t Permits::wanted(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                               std::uint64_t until) {
     Record* record = find(signature);
-    const auto isLive = [&](const Held& lot) {
-        return LotWord(lot.permits.load(kRelaxed)).left > 0 && lot.endsAt.load(kRelaxed) > now;
-    };
-    return record == nullptr || std::ranges::any_of(record->lots, isLive) ? 0
-                                                                          : wanted(*record, now, lifeMs, most, until);
+    const auto lasts = [&](const Held& lot) { return lastingOf(lot, now) > 0; };
+    const bool mayAsk = record != nullptr && std::ranges::none_of(record->lots, lasts);
+    return mayAsk ? wanted(*record, now, lifeMs, most, until) : 0;
+}
+
+/// What remains is told with answers, and decides nothing: it need not be guarded.
+std::uint32_t Permits::noteRemaining(const Signature& signature, std::uint64_t now, std::uint64_t loggedBy,
+                                     std::int64_t remaining) {
+    Record* record = find(signature);
+    std::uint32_t permits = 0;
+    for (std::size_t i = 0; record != nullptr && i < kLots; i++) {
+        Held& lot = record->lots[i];
+        if (lot.loggedMs.load(kRelaxed) <= loggedBy) {
+            permits += lastingOf(lot, now);
+            lot.remaining.store(remaining, kRelaxed);
+        }
+    }
+    return permits;
+}
+
+/// Those of a lot whose life has not ended.
+std::uint32_t Permits::lastingOf(const Held& lot, std::uint64_t now) {
+    return lot.endsAt.load(kRelaxed) > now ? LotWord(lot.permits.load(kRelaxed)).left : 0;
 }
 
 std::uint32_t Permits::wantedAhead(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs,
@@ -184,7 +202,7 @@ std::uint32_t Permits::wantedAhead(const Signature& signature, std::uint64_t now
     }
     held = 0;
     for (const Held& lot : record->lots) {
-        held += lot.endsAt.load(kRelaxed) > now ? LotWord(lot.permits.load(kRelaxed)).left : 0;
+        held += lastingOf(lot, now);
     }
     return wanted(*record, now, lifeMs, most, until);
 }

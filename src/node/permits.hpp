@@ -96,6 +96,11 @@ class Permits {
     std::uint32_t wantedAhead(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                               std::uint64_t until, std::uint32_t& held);
 
+    /// A call found this to remain, which all permits that were logged by `loggedBy`, a time of the log, do not count
+    /// in. Returns how many of these the check has.
+    std::uint32_t noteRemaining(const Signature& signature, std::uint64_t now, std::uint64_t loggedBy,
+                                std::int64_t remaining);
+
     /// The call that asked has been answered, or has failed: another one may ask from `now` on.
     void endAsking(const Signature& signature, std::uint64_t now = 0);
 
@@ -161,6 +166,7 @@ class Permits {
                               const Check& check, Verdict& verdict, Clock clock);
     static std::uint32_t wanted(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                                 std::uint64_t until);
+    static std::uint32_t lastingOf(const Held& lot, std::uint64_t now);
     static std::uint32_t end(Held& held, std::uint32_t lot);
     Record* find(const Signature& signature) const;
     Record* recordFor(const Signature& signature, std::uint64_t now);

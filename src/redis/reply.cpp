@@ -285,7 +285,7 @@ void BatchReply::writeVerdicts(std::size_t position, std::span<Verdict> verdicts
     const std::int64_t delay = delayMs(position);
     const Log* log = logs_.data();
     for (Verdict& verdict : verdicts) {
-        const std::int64_t used = log->override.decides() ? 0 : after * log->cost;
+        const std::int64_t used = log->override.decides() ? 0 : after * log->cost + (isAdmitted ? log->ownEntries : 0);
         verdict.remaining = std::min(log->remaining + used, log->capacity);
         verdict.override = log->override;
         verdict.resetMs = log->resetMs;

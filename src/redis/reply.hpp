@@ -61,6 +61,12 @@ class BatchReply {
         return check < permits_.size() ? static_cast<std::uint32_t>(permits_[check]) : 0;
     }
 
+    /// The node has this number of permits besides, which the log counts as used: they are left for an admitted
+    /// request.
+    void setOwnPermits(std::size_t check, std::uint32_t permits) {
+        logs_[check].ownEntries = permits * logs_[check].cost;
+    }
+
     /// What remains of the limit of this check, without its permits.
     std::int64_t remaining(std::size_t check) const {
         return logs_[check].remaining - std::int64_t{permits(check)} * logs_[check].cost;
@@ -88,7 +94,8 @@ class BatchReply {
         std::int64_t cost;
         std::int64_t capacity;
         Override override{};
-        bool begins = false;  // with the first request of the batch
+        bool begins = false;          // with the first request of the batch
+        std::int64_t ownEntries = 0;  // of permits that the node has besides
     };
 
     bool readOverride(Log& log, const Check& check, std::int64_t said, std::int64_t untilMs);

@@ -31,7 +31,7 @@ class PermitCall final : public OwnedCall<PermitCall> {
 class AskAhead final : public CallOwner<PermitCall> {
   public:
     /// The reply to such a call.
-    using Learn = std::function<void(Server& server, const AskedPermits& asked, const BatchReply& reply)>;
+    using Learn = std::function<void(Server& server, const AskedPermits& asked, BatchReply& reply)>;
 
     /// It was not granted any. `isInDoubt`: they may be in the log.
     using Fail = std::function<void(const AskedPermits& asked, bool isInDoubt)>;

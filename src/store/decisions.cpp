@@ -32,7 +32,7 @@ Decisions::Decisions(StoreOfCalls& store, const RedisSettings& settings, StoreLo
           }),
       askAhead_(
           store, prefetch_, settings.timeout,
-          [this](Server& server, const AskedPermits& asked, const BatchReply& reply) {
+          [this](Server& server, const AskedPermits& asked, BatchReply& reply) {
               learnPermits(server, asked, asked.checks.all(), reply);
           },
           [this](const AskedPermits& asked, bool isInDoubt) { failPermits(asked, isInDoubt); }),
@@ -202,7 +202,7 @@ void Decisions::refuse(Batch& batch, StoreError error) {
 // ---- permits
 
 void Decisions::learnPermits(Server& server, const AskedPermits& asked, std::span<const Check> checks,
-                             const BatchReply& reply) {
+                             BatchReply& reply) {
     server.counters().permits.add(prefetch_.learn(asked, checks, reply));
     store_.noteQuit();
     if (store_.isQuitting()) {

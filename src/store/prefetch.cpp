@@ -146,7 +146,7 @@ void Prefetch::sendReturns() {
     returns_.clear();
 }
 
-std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> checks, const BatchReply& reply) {
+std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> checks, BatchReply& reply) {
     const std::uint64_t now = bootTimeMs();
     const bool isAsked = isFor(checks);
     std::uint64_t granted = 0;
@@ -165,6 +165,8 @@ std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> 
         if (reply.admitted() > 0) {
             permits_.noteAdmitted(signature, now, lifeOf(check), static_cast<std::uint32_t>(reply.admitted()));
         }
+        const std::uint64_t loggedMs = static_cast<std::uint64_t>(reply.nowMs()) + lifeOf(check);
+        reply.setOwnPermits(i, permits_.noteRemaining(signature, now, loggedMs, reply.remaining(i)));
         const std::uint32_t permits = reply.permits(i);
         if (permits == 0) {
             if (asked.of(i) > 0) {
@@ -173,7 +175,6 @@ std::uint64_t Prefetch::learn(const AskedPermits& asked, std::span<const Check> 
             continue;
         }
         granted += permits;
-        const std::uint64_t loggedMs = static_cast<std::uint64_t>(reply.nowMs()) + lifeOf(check);
         const std::uint64_t endsAt = asked.sentAt + lifeOf(check);
         const std::uint32_t number = permits_.grant(signature,
                                                     {.name = asked.name.view(),

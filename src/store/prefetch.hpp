@@ -52,8 +52,8 @@ class Prefetch {
     void sendReturns();
 
     /// Notes what the reply says of the permits of these checks, and stores those that were granted. Returns their
-    /// number.
-    std::uint64_t learn(const AskedPermits& asked, std::span<const Check> checks, const BatchReply& reply);
+    /// number. Tells the reply which others the node has.
+    std::uint64_t learn(const AskedPermits& asked, std::span<const Check> checks, BatchReply& reply);
 
     /// The call that asked has failed.
     void fail(const AskedPermits& asked);

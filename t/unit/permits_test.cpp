@@ -190,6 +190,18 @@ TEST_F(PermitsTest, AreOfTwoLotsAtMost) {
     EXPECT_FALSE(use());
 }
 
+TEST_F(PermitsTest, AreLeftBesidesWhatACallFoundToRemain) {
+    grant(3);
+    grant(5, 2 * kLifeMs);
+    EXPECT_EQ(permits.noteRemaining(signature, gNow, 4999, 40), 0U) << "they were logged later";
+    use();
+    EXPECT_EQ(verdict.remaining, 107);
+    EXPECT_EQ(permits.noteRemaining(signature, gNow, 5000, 60), 7U);
+    use();
+    EXPECT_EQ(verdict.remaining, 66) << "the permits of both lots";
+    EXPECT_EQ(permits.noteRemaining(signature, gNow + kLifeMs, 5000, 50), 5U) << "the first lot has ended";
+}
+
 TEST_F(PermitsTest, OfTheNextLotAreUsedWhenTheFirstHasEnded) {
     grant(3);
     gNow = gNow + kLifeMs / 2;

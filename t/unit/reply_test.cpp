@@ -121,6 +121,26 @@ bool admits(std::string_view bytes) {
     return hasAdmitted(*wire.read(bytes));
 }
 
+TEST(BatchReply, CountsPermitsOfTheNodeAsLeft) {
+    Wire wire;
+    BatchReply batch;
+    Check one = check();
+    one.limit = 100;
+    one.cost = 3;
+    const std::array checks{one};
+    ASSERT_EQ(batch.read(*wire.read(integers({1, 1'800'000'000'000, 50, 60'000, 7})), 2, checks), StoreError::None);
+    batch.setOwnPermits(0, 5);
+    std::array<Verdict, 1> verdicts;
+    batch.writeVerdicts(0, verdicts);
+    EXPECT_EQ(verdicts[0].remaining, 65);
+    batch.writeVerdicts(1, verdicts);
+    EXPECT_EQ(verdicts[0].remaining, 50) << "a denied request has none";
+    EXPECT_EQ(batch.remaining(0), 50);
+    batch.setOwnPermits(0, 99);
+    batch.writeVerdicts(0, verdicts);
+    EXPECT_EQ(verdicts[0].remaining, 100);
+}
+
 TEST(BatchReply, HasAtMostTheRequestedPermits) {
     const auto readPermits = [](const std::vector<std::int64_t>& values, std::size_t requests, std::uint32_t asked,
                                 std::int64_t cost) {
@@ -141,6 +161,9 @@ TEST(BatchReply, HasAtMostTheRequestedPermits) {
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 20}, 2, 20, 1), (Numbers{20, 500, 478}));
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 0}, 2, 20, 1), (Numbers{0, 500, 498}));
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 10}, 2, 20, 3), (Numbers{10, 500, 464}));
+    EXPECT_EQ(readPermits({0, kTime, 500, 60'000, 0, 20}, 0, 20, 1), (Numbers{20, 500, 480})) << "without a request";
+    EXPECT_EQ(readPermits({0, kTime, 980, 60'000, 0, 20}, 0, 20, 1), (Numbers{20, 980, 0})) << "of an empty log";
+    EXPECT_EQ(readPermits({1, kTime, 980, 60'000, 0, 20}, 0, 20, 1), Numbers{}) << "there was no request";
     EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5}, 2, 20, 1), (Numbers{0, 0, 999}))
         << "a call with a denial has no permits";
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 21}, 2, 20, 1), Numbers{}) << "more than requested";
