@@ -11,12 +11,10 @@ namespace simulate {
 
 namespace {
 
-constexpr std::size_t kSentinelCount = 3;
-
 /// Replicas are behind by so much at most.
 constexpr Time kLag = 5 * kMs;
 
-/// Until Sentinels agree that the master is down.
+/// Until the others agree that the master is down.
 constexpr Time kDownAfter = kSecond;
 
 std::string textOf(const Value& value) {
@@ -39,13 +37,9 @@ std::string textOf(const Value& value) {
 
 }  // namespace
 
-FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers,
-                   Host sentinels)
-    : kernel_(kernel), random_(random), witness_(witness), servers_(std::move(servers)) {
-    for (std::size_t i = 0; i < kSentinelCount; i++) {
-        const Address address{sentinels + static_cast<Host>(i), 26379};
-        sentinels_.push_back(std::make_unique<SentinelHost>(kernel, address, master().address()));
-    }
+FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters,
+                   std::vector<RedisHost*> servers)
+    : kernel_(kernel), random_(random), witness_(witness), voters_(voters), servers_(std::move(servers)) {
     master().server().keepEffects(true);
     for (std::size_t i = 1; i < servers_.size(); i++) {
         servers_[i]->server().setRole(Role::Replica);
@@ -54,35 +48,31 @@ FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::ve
     replicate();
 }
 
-std::string FailOver::directives() const {
-    std::string text = "mode sentinel " + std::string(SentinelHost::kMaster) + "; server";
-    for (const auto& sentinel : sentinels_) {
-        text += " " + textOf(sentinel->address().host) + ":26379";
-    }
-    return text + ";";
-}
-
 /// The replicas get what the master has done since the last time.
 void FailOver::replicate() {
     if (master().isUp()) {
-        Server& from = master().server();
-        for (RedisHost* to : servers_) {
-            if (to == servers_[master_] || !to->isUp() || to->server().role() == Role::Master) {
-                continue;
-            }
-            to->setClock();
-            while (to->server().offset() < from.offset()) {
-                to->server().apply(from.effects()[to->server().offset() - from.firstOffset()]);
-            }
-            if (random_.once(100)) {
-                compare(*to);
-            }
-        }
+        catchUp();
         if (!isUnderWay_) {
-            from.forgetEffectsBefore(from.offset());
+            master().server().forgetEffectsBefore(master().server().offset());
         }
     }
     kernel_.schedule().after(1 + static_cast<Time>(random_.below(kLag)), [this] { replicate(); });
+}
+
+void FailOver::catchUp() {
+    Server& from = master().server();
+    for (RedisHost* to : servers_) {
+        if (to == servers_[master_] || !to->isUp() || to->server().role() == Role::Master) {
+            continue;
+        }
+        to->setClock();
+        while (to->server().offset() < from.offset()) {
+            to->server().apply(from.effects()[to->server().offset() - from.firstOffset()]);
+        }
+        if (random_.once(100)) {
+            compare(*to);
+        }
+    }
 }
 
 /// The replica has done all that its master has, so it has the same keys.
@@ -99,36 +89,22 @@ void FailOver::compare(RedisHost& replica) {
     }
 }
 
-void FailOver::fault() {
-    switch (random_.below(3)) {
-        case 0:
-            masterDies();
-            break;
-        case 1:
-            if (!isUnderWay_) {
-                witness_.noted("fail-over");
-                promote();
-            }
-            break;
-        default:
-            sentinelDies();
-            break;
-    }
-}
-
 void FailOver::masterDies() {
-    if (isUnderWay_ || !master().isUp()) {
+    if (isUnderWay_ || !master().isUp() || !voters_.mayChoose()) {
         return;
     }
     isUnderWay_ = true;
     witness_.noted("master killed");
     witness_.disturbed();
     master().crash();
-    kernel_.schedule().after(kDownAfter + drawn(random_, 300 * kMs), [this] { promote(); });
+    kernel_.schedule().after(kDownAfter, [this] {
+        voters_.missed(master());
+        kernel_.schedule().after(drawn(random_, 300 * kMs), [this] { startOld(promote()); });
+    });
 }
 
 /// A replica becomes the master. The old one believes for a while that it still is, or again when it starts.
-void FailOver::promote() {
+std::size_t FailOver::promote() {
     isUnderWay_ = true;
     const std::size_t old = master_;
     master_ = (old + 1 + random_.below(servers_.size() - 1)) % servers_.size();
@@ -145,19 +121,32 @@ void FailOver::promote() {
             servers_[i]->server().setMaster(textOf(address.host), address.port);
         }
     }
-    const std::size_t leader = random_.below(sentinels_.size());
-    sentinels_[leader]->promoted(address);
-    for (const auto& sentinel : sentinels_) {
-        kernel_.schedule().after(lasting(random_, 200 * kMs), [&sentinel, address] { sentinel->learn(address); });
+    voters_.chose(master(), *servers_[old]);
+    return old;
+}
+
+void FailOver::startOld(std::size_t old) {
+    constexpr Time kUntilDemoted = 2500 * kMs;
+    kernel_.schedule().after(lasting(random_, 500 * kMs), [this, old] {
+        witness_.noted("the old master has started");
+        servers_[old]->start(random_.once(2));
+        voters_.cameBack(*servers_[old]);
+    });
+    kernel_.schedule().after(kUntilDemoted + lasting(random_, 200 * kMs), [this, old] { demote(old); });
+}
+
+void FailOver::replaceMaster() {
+    if (isUnderWay_ || !master().isUp() || !voters_.mayChoose()) {
+        return;
     }
-    if (!servers_[old]->isUp()) {
-        kernel_.schedule().after(lasting(random_, 500 * kMs), [this, old] {
-            witness_.noted("the old master has started");
-            servers_[old]->start(random_.once(2));
-        });
+    if (voters_.mayHandOver() && random_.once(2)) {
+        witness_.noted("the master hands over");
+        catchUp();
+        demote(promote());
+        return;
     }
-    kernel_.schedule().after(lasting(random_, 200 * kMs) + (servers_[old]->isUp() ? 0 : 2500 * kMs),
-                             [this, old] { demote(old); });
+    witness_.noted("fail-over");
+    kernel_.schedule().after(lasting(random_, 200 * kMs), [this, old = promote()] { demote(old); });
 }
 
 void FailOver::demote(std::size_t old) {
@@ -171,20 +160,11 @@ void FailOver::demote(std::size_t old) {
     server.keepEffects(false);
     server.setMaster(textOf(address.host), address.port);
     server.copyFrom(master().server());
+    voters_.demoted(*servers_[old]);
     if (random_.once(2)) {
         servers_[old]->dropConnections();
     }
     isUnderWay_ = false;
-}
-
-void FailOver::sentinelDies() {
-    SentinelHost& sentinel = *sentinels_[random_.below(sentinels_.size())];
-    witness_.noted("Sentinel killed");
-    sentinel.crash();
-    kernel_.schedule().after(lasting(random_, kSecond), [this, &sentinel] {
-        witness_.noted("Sentinel started");
-        sentinel.start();
-    });
 }
 
 }  // namespace simulate

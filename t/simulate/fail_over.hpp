@@ -1,45 +1,64 @@
-// A master with replicas, and Sentinels that let a replica take its place.
+// A master and its replicas. They get what it has done a little later, and one of them may take its place.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "random.hpp"
 #include "redis_host.hpp"
-#include "sentinel_host.hpp"
 #include "store_witness.hpp"
 
 namespace simulate {
 
+/// Those that agree on who the master is: Sentinels, or the masters of a Cluster.
+struct Voters {
+    /// False: they do not let a replica take the place of a master now.
+    virtual bool mayChoose() const { return true; }
+    /// A master hands over to a replica that has all it has.
+    virtual bool mayHandOver() const { return false; }
+    /// They find that the master is down, and are about to choose another one.
+    virtual void missed(const RedisHost&) {}
+    virtual void chose(const RedisHost& master, const RedisHost& old) = 0;
+    /// The old master, which was down, has started. It does not know yet of the new one.
+    virtual void cameBack(const RedisHost&) {}
+    /// The old master knows the new one.
+    virtual void demoted(const RedisHost&) {}
+
+  protected:
+    ~Voters() = default;
+};
+
 class FailOver {
   public:
-    /// The first one is the master. The Sentinels have the hosts from `sentinels` on.
-    FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers, Host sentinels);
+    /// The first one is the master.
+    FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters, std::vector<RedisHost*> servers);
 
-    /// What the block of the store has of the Sentinels.
-    std::string directives() const;
+    RedisHost& master() const { return *servers_[master_]; }
 
-    RedisHost& master() { return *servers_[master_]; }
+    /// Until the old master is a replica.
+    bool isUnderWay() const { return isUnderWay_; }
 
-    /// The master is killed, replaced, or a Sentinel is.
-    void fault();
+    // ---- faults
+
+    void masterDies();
+    /// A replica takes the place of a master that lives.
+    void replaceMaster();
 
   private:
     void replicate();
+    void catchUp();
     void compare(RedisHost& replica);
-    void masterDies();
-    void promote();
+    std::size_t promote();
+    void startOld(std::size_t server);
     void demote(std::size_t server);
-    void sentinelDies();
 
     Kernel& kernel_;
     Random random_;
     StoreWitness& witness_;
+    Voters& voters_;
     std::vector<RedisHost*> servers_;
-    std::vector<std::unique_ptr<SentinelHost>> sentinels_;
     std::size_t master_ = 0;
-    bool isUnderWay_ = false;  // a fail-over, until the old master is a replica
+    bool isUnderWay_ = false;
 };
 
 }  // namespace simulate

@@ -31,17 +31,18 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
       surroundings_(surroundings),
       random_(world.seed),
       kernel_(schedule_, random_.branch()),
-      plan_(drawPlan(random_.branch())),
+      plan_(drawPlan(random_.branch(), world.kind)),
       history_(plan_) {
     kernel_.wake = &wake;
-    kernel_.usualLink().delay = plan_.delay;
-    kernel_.usualLink().jitter = random_.once(2) ? plan_.delay : 0;
+    kernel_.usualLink().delay = plan_.delayOfNear;
+    kernel_.usualLink().jitter = random_.once(2) ? plan_.delayOfNear : 0;
     kernel_.usualLink().splits = random_.once(8);
     for (std::size_t i = 0; i < plan_.stores.size(); i++) {
         witnesses_.push_back(std::make_unique<Witness>(*this, i));
         stores_.push_back(std::make_unique<Store>(kernel_, random_.branch(), *witnesses_.back(),
                                                   surroundings.nativeModule, plan_.stores[i], plan_.keys, kBeginning,
-                                                  kFirstStore + static_cast<Host>(i) * kHostsOfStore));
+                                                  kFirstStore + static_cast<Host>(i) * kHostsOfStore,
+                                                  surroundings.folder + "password" + std::to_string(i)));
     }
     AppServer::Witness& witnessOfApp = *this;
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80}, witnessOfApp);
@@ -59,9 +60,24 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
                                                 random_.branch(), surroundings.hasSteps ? betweenSwitches : 0));
         nodes_.back()->configure(text, static_cast<int>(plan_.workers));
     }
+    separateRegions();
     clients_.resize(plan_.nodes);
     pause_ = random_.between(1, 20) * 250 * kUs;
     untilFault_ = random_.once(8) ? 0 : std::max(pause_ * random_.between(10, 300), 10 * kMs);
+}
+
+void Fleet::separateRegions() {
+    for (std::size_t node = 0; node < nodes_.size(); node++) {
+        for (std::size_t store = 0; store < stores_.size(); store++) {
+            if (plan_.areNear(node, store)) {
+                continue;
+            }
+            for (const Host host : stores_[store]->hosts()) {
+                kernel_.link(machines_[node]->host, host).delay = plan_.delay;
+                kernel_.link(host, machines_[node]->host).delay = plan_.delay;
+            }
+        }
+    }
 }
 
 Fleet::~Fleet() {
@@ -162,6 +178,7 @@ void Fleet::ask() {
         event.answered = schedule_.now();
         event.source = answer.source;
         event.denier = answer.name;
+        event.retryAfter = answer.retryAfter;
         event.status = answer.status;
         const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty() ||
                                answer.source == "override" || answer.source == "cache";  // of a dry run

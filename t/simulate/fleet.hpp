@@ -74,6 +74,7 @@ class Fleet final : AppServer::Witness {
     void killWorker(Node& node, std::size_t worker, Random& random);
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
+    void separateRegions();
     HttpClient& clientOf(std::size_t node);
     std::string settle();
 

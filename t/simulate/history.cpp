@@ -46,6 +46,7 @@ std::string History::check() const {
         const Limit& limit = plan_.limits[which.first];
         std::string wrong = tooMany(limit, log);
         wrong = wrong.empty() ? notBlocked(limit, log) : wrong;
+        wrong = wrong.empty() ? wrongRetryAfter(limit, log) : wrong;
         if (!wrong.empty()) {
             return "limit " + limit.name + ", key " + std::to_string(which.second) + ": " + wrong;
         }

@@ -39,9 +39,10 @@ struct Event {
     Time answered = 0;  // Unknown: when the client left
     Interval underUpstream;
     End end = End::Unknown;
-    int status = 0;        // 0: no answer
-    bool hasLeft = false;  // the client
-    std::string denier;    // the NAME
+    int status = 0;               // 0: no answer
+    bool hasLeft = false;         // the client
+    std::string denier;           // the NAME
+    std::int64_t retryAfter = 0;  // s; 0: none
     std::string source;
 };
 
@@ -133,6 +134,9 @@ class History {
     std::int64_t leastOf(const Limit& limit, Time begin, Time end) const;
     bool isUncounted(const Limit& limit, const Event& event) const;
     std::string notObeyed() const;
+
+    // retry_after.cpp
+    std::string wrongRetryAfter(const Limit& limit, const Log& log) const;
 
     // unexpected.cpp
     std::string unexpected() const;

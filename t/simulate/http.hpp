@@ -18,6 +18,7 @@ struct Answer {
     int status = 0;  // 0: none, the connection has ended
     std::string source;
     std::string name;
+    std::int64_t retryAfter = 0;  // s; 0: none
 };
 
 /// A connection to a node.

@@ -1,6 +1,6 @@
 // ./build.sh simulate: worlds of nodes and their Redis in virtual time, each drawn from its seed.
 //
-// Usage: simulate [--seconds N | --requests N] [--seed S] [--jobs N] [--steps] [--trace]
+// Usage: simulate [--seconds N | --requests N] [--seed S] [--world WORLD] [--jobs N] [--steps] [--trace]
 //                 [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]
 // Exit status: 0: no failure; 1: a limit was not kept, or a request not answered; 2: wrong usage.
 #include <sys/personality.h>
@@ -60,6 +60,12 @@ bool readNumbers(std::string_view text, Numbers& numbers) {
     return read.has_value();
 }
 
+bool readKind(std::string_view text, simulate::Kind& kind) {
+    const auto read = simulate::kindNamed(text);
+    kind = read.value_or(simulate::Kind::Any);
+    return read.has_value();
+}
+
 bool read(int count, char** words, Options& options) {
     for (int i = 1; i < count; i++) {
         const std::string_view word = words[i];
@@ -76,6 +82,7 @@ bool read(int count, char** words, Options& options) {
         } else if (!(word == "--seconds"            ? readNumber(value, options.seconds)
                      : word == "--requests"         ? readNumber(value, options.requests)
                      : word == "--seed"             ? readNumber(value, options.first.seed)
+                     : word == "--world"            ? readKind(value, options.first.kind)
                      : word == "--jobs"             ? readNumber(value, options.jobs) && options.jobs > 0
                      : word == "--without-requests" ? readNumbers(value, options.first.withoutRequests)
                      : word == "--without-faults"   ? readNumbers(value, options.first.withoutFaults)
@@ -178,8 +185,9 @@ int main(int count, char** words) {
     Options options;
     if (!read(count, words, options)) {
         std::fputs(
-            "usage: simulate [--seconds N | --requests N] [--seed S] [--jobs N] [--trace] [--error-log FILE]\n"
-            "                [--without-requests NUMBERS] [--without-faults NUMBERS]\n",
+            "usage: simulate [--seconds N | --requests N] [--seed S] [--world WORLD] [--jobs N] [--steps] [--trace]\n"
+            "                [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]\n"
+            "WORLD: any, standalone, sentinel, cluster, regions, permits, queues\n",
             stderr);
         return 2;
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace simulate {
 
@@ -74,21 +75,26 @@ Limit drawLimit(Random& random, std::size_t number) {
     return limit;
 }
 
-}  // namespace
-
-Plan drawPlan(Random random) {
+Plan drawAny(Random random) {
     Plan plan;
     plan.nodes = 1 + random.below(4);
     plan.workers = 1 + random.below(3);
     plan.stores.resize(random.once(4) ? 2 : 1);
     for (StorePlan& store : plan.stores) {
         store.servers = random.once(3) ? 2 + random.below(2) : 1;
-        store.replicas = !store.isCluster() && random.once(3) ? 1 + random.below(2) : 0;
+        store.replicas = random.once(3) ? 1 + random.below(2) : 0;
         store.isNativeOff = random.once(3);
+        store.hasPassword = random.once(4);
     }
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
-    const bool isFar = random.once(12);  // all is in another region
-    plan.delay = isFar ? random.between(20, 50) * kMs : random.between(20, 400) * kUs;
+    plan.delay = plan.delayOfNear = random.between(20, 400) * kUs;
+    const bool isFar = random.once(8);
+    if (isFar && plan.nodes > 1 && random.once(2)) {  // each region has some nodes, and maybe a store
+        plan.regions = 2 + random.below(2);
+        plan.delay = random.between(20, 80) * kMs;
+    } else if (isFar) {  // all is in another region
+        plan.delay = plan.delayOfNear = random.between(20, 50) * kMs;
+    }
     plan.timeout = isFar ? 3 * kSecond : random.between(1, 4) * 50 * kMs;
     constexpr std::array<std::string_view, 4> kOnError = {"local", "local nodes=3", "allow", "deny"};
     plan.onError = kOnError[random.below(kOnError.size())];
@@ -121,6 +127,55 @@ Plan drawPlan(Random random) {
         };
         location.isProxied = location.isProxied || std::ranges::any_of(location.limits, needsUpstream);
         plan.locations.push_back(std::move(location));
+    }
+    return plan;
+}
+
+bool isOf(const Plan& plan, Kind kind) {
+    const auto hasStore = [&](auto which) { return std::ranges::any_of(plan.stores, which); };
+    switch (kind) {
+        case Kind::Any:
+            return true;
+        case Kind::Standalone:
+            return hasStore([](const StorePlan& store) { return !store.isCluster() && store.replicas == 0; });
+        case Kind::Sentinel:
+            return hasStore([](const StorePlan& store) { return !store.isCluster() && store.replicas > 0; });
+        case Kind::Cluster:
+            return hasStore(&StorePlan::isCluster);
+        case Kind::Regions:
+            return plan.regions > 1;
+        case Kind::Permits:
+            return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.prefetch > 1; });
+        case Kind::Queues:
+            return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.delay > 0; });
+    }
+    return false;
+}
+
+constexpr std::array<std::pair<std::string_view, Kind>, 7> kKindNames = {{{"any", Kind::Any},
+                                                                          {"standalone", Kind::Standalone},
+                                                                          {"sentinel", Kind::Sentinel},
+                                                                          {"cluster", Kind::Cluster},
+                                                                          {"regions", Kind::Regions},
+                                                                          {"permits", Kind::Permits},
+                                                                          {"queues", Kind::Queues}}};
+
+}  // namespace
+
+std::optional<Kind> kindNamed(std::string_view name) {
+    const auto found = std::ranges::find(kKindNames, name, &std::pair<std::string_view, Kind>::first);
+    return found == kKindNames.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string_view nameOf(Kind kind) {
+    return std::ranges::find(kKindNames, kind, &std::pair<std::string_view, Kind>::second)->first;
+}
+
+/// Draws until one is of that kind.
+Plan drawPlan(Random random, Kind kind) {
+    Plan plan = drawAny(random.branch());
+    while (!isOf(plan, kind)) {
+        plan = drawAny(random.branch());
     }
     return plan;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,8 +70,9 @@ struct Location {
 
 struct StorePlan {
     std::size_t servers = 1;   // more are a cluster
-    std::size_t replicas = 0;  // of its only server, with Sentinels
+    std::size_t replicas = 0;  // of each; of its only server with Sentinels
     bool isNativeOff = false;
+    bool hasPassword = false;  // in a file
 
     bool isCluster() const { return servers > 1; }
 };
@@ -83,8 +85,12 @@ struct Plan {
     std::vector<StorePlan> stores;
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
-    Time delay = 0;  // of the network, without faults
+    Time delay = 0;        // of the network, without faults, at most
+    Time delayOfNear = 0;  // the same inside a region
+    std::size_t regions = 1;
     std::string_view onError = "local";
+
+    bool areNear(std::size_t node, std::size_t store) const { return node % regions == store % regions; }
 
     /// nginx.conf of each node. The answer tells what decided. `servers`: what the block of each store has
     /// of them.
@@ -94,6 +100,13 @@ struct Plan {
                               bool isOther) const;
 };
 
-Plan drawPlan(Random random);
+/// What a world may be asked to have: something of this is in its plan.
+enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues };
+
+/// By its name in lower case; nullopt: there is none.
+std::optional<Kind> kindNamed(std::string_view name);
+std::string_view nameOf(Kind kind);
+
+Plan drawPlan(Random random, Kind kind);
 
 }  // namespace simulate

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <new>
 #include <string_view>
+#include <utility>
 
-#include "redis/hash_slots.hpp"
 #include "redis/keyspace.hpp"
+#include "refusal.hpp"
 
 namespace simulate {
 
@@ -14,68 +17,89 @@ namespace {
 /// The hosts of Sentinels, behind the first server.
 constexpr Host kSentinels = 100;
 
-/// What each node of a new cluster believes: as many slots for each.
-ClusterView newView(Host first, int servers, int self) {
-    ClusterView view;
-    view.self = self;
-    for (int i = 0; i < servers; i++) {
-        std::string id = std::to_string(i);
-        view.nodes.push_back(
-            {std::string(40 - id.size(), '0') + id, textOf(first + static_cast<Host>(i)), 6379, ClusterView::kNobody});
-    }
-    for (std::size_t slot = 0; slot < ClusterView::kSlots; slot++) {
-        view.owner[slot] = static_cast<std::int16_t>(slot * static_cast<std::size_t>(servers) / ClusterView::kSlots);
-    }
-    return view;
-}
+/// Of connections that name none.
+constexpr std::string_view kUser = "default";
+
+/// A connection that has read a password has used it by then.
+constexpr Time kPasswordIsUsed = 500 * kMs;
 
 }  // namespace
 
 Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule,
-             const StorePlan& plan, std::size_t keys, Time beginning, Host first)
-    : kernel_(kernel), random_(random), witness_(witness), first_(first), keys_(keys) {
-    const std::size_t servers = plan.servers + plan.replicas;
+             const StorePlan& plan, std::size_t keys, Time beginning, Host first, std::filesystem::path passwordFile)
+    : kernel_(kernel),
+      random_(random),
+      witness_(witness),
+      first_(first),
+      keys_(keys),
+      hasReplicas_(plan.replicas > 0),
+      passwordFile_(std::move(passwordFile)) {
+    if (plan.hasPassword) {
+        passwords_ = {"a"};
+        writePassword(passwords_.front());
+    }
+    const std::size_t servers = plan.servers * (1 + plan.replicas);
     const NativeVersion version = random_.once(2) ? NativeVersion::Current : NativeVersion::None;
     const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
     for (std::size_t i = 0; i < servers; i++) {
-        const auto number = static_cast<int>(i);
         ServerSettings settings;
-        settings.host = numbered(number);
+        settings.host = numbered(i);
         settings.nativeModule = nativeModule;
         settings.scripts = random_.once(10) ? Scripts::ByLua : Scripts::ByNative;
         auto machine =
             std::make_unique<Machine>(first + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
-        redis->configure([version, servers, number, first, isCluster = plan.isCluster()](Server& server) {
+        redis->configure([this, version, servers, i, plan](Server& server) {
             server.setNative(version);
-            if (isCluster) {
-                server.cluster() = newView(first, static_cast<int>(servers), number);
+            server.setPasswords(std::string(kUser), passwords_);
+            if (plan.isCluster()) {
+                server.cluster() = Cluster::newView(first_, servers, plan.servers, i);
             }
         });
         parts_.push_back({std::move(machine), std::move(redis)});
     }
-    if (plan.replicas > 0) {
-        std::vector<RedisHost*> hosts;
-        for (const Part& part : parts_) {
-            hosts.push_back(part.redis.get());
-        }
-        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, std::move(hosts), first + kSentinels);
+    std::vector<RedisHost*> hosts;
+    for (const Part& part : parts_) {
+        hosts.push_back(part.redis.get());
+    }
+    if (plan.isCluster()) {
+        cluster_ = std::make_unique<Cluster>(kernel, random_.branch(), witness, std::move(hosts), plan.servers);
+    } else if (plan.replicas > 0) {
+        sentinels_ = std::make_unique<Sentinels>(kernel, random_.branch(), witness, first + kSentinels,
+                                                 hosts.front()->address());
+        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, *sentinels_, std::move(hosts));
     }
 }
 
-std::string Store::numbered(int server) const {
+std::string Store::numbered(std::size_t server) const {
     return textOf(first_ + static_cast<Host>(server));
 }
 
 std::string Store::directives() const {
-    if (failOver_ != nullptr) {
-        return failOver_->directives();
+    const std::string text = directivesOfServers();
+    return passwords_.empty() ? text : text + " password_file " + passwordFile_.filename().string() + ";";
+}
+
+std::string Store::directivesOfServers() const {
+    if (sentinels_ != nullptr) {
+        return sentinels_->directives();
     }
-    std::string text = parts_.size() > 1 ? "mode cluster; server" : "server";
+    std::string text = cluster_ != nullptr ? "mode cluster; server" : "server";
     for (std::size_t i = 0; i < parts_.size(); i++) {
-        text += " " + numbered(static_cast<int>(i)) + ":6379";
+        text += " " + numbered(i) + ":6379";
     }
     return text + ";";
+}
+
+std::vector<Host> Store::hosts() const {
+    std::vector<Host> hosts;
+    for (const Part& part : parts_) {
+        hosts.push_back(part.machine->host);
+    }
+    for (std::size_t i = 0; i < Sentinels::kCount; i++) {
+        hosts.push_back(first_ + kSentinels + static_cast<Host>(i));
+    }
+    return hosts;
 }
 
 Host Store::host(Random& random) {
@@ -102,10 +126,9 @@ std::vector<std::string> Store::keys() {
 
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
-    const bool isCluster = parts_.size() > 1 && failOver_ == nullptr;
-    switch (random_.below(isCluster ? 9 : 7)) {
+    switch (random_.below(cluster_ != nullptr ? 13 : 11)) {
         case 0:
-            failOver_ != nullptr ? failOver_->fault() : crash();
+            hasReplicas_ ? masterFails() : crash();
             break;
         case 1:
             stop();
@@ -127,9 +150,30 @@ void Store::fault(Random random) {
             witness_.disturbed();
             any().beBusy(drawn(random_, 50 * kMs));
             break;
-        default:
-            moveSlot();
+        case 7:
+        case 8:
+            refuse();
             break;
+        case 9:
+            evict();
+            break;
+        case 10:
+            rotatePassword();
+            break;
+        default:
+            cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random_.branch());
+            break;
+    }
+}
+
+void Store::masterFails() {
+    const bool dies = random_.once(2);
+    if (cluster_ != nullptr) {
+        dies ? cluster_->masterDies(random_) : cluster_->replaceMaster(random_);
+    } else if (random_.once(3)) {
+        sentinels_->die();
+    } else {
+        dies ? failOver_->masterDies() : failOver_->replaceMaster();
     }
 }
 
@@ -162,6 +206,77 @@ void Store::stop() {
     });
 }
 
+void Store::refuse() {
+    RedisHost& redis = any();
+    const Refusal refusal = Refusal::draw(random_);
+    witness_.noted("Redis refuses: " + refusal.text());
+    witness_.disturbed();
+    refusal.begin(redis.server());
+    kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, refusal] {
+        witness_.noted("Redis refuses no more: " + refusal.text());
+        refusal.end(redis.server());
+    });
+}
+
+/// Another tenant of the same Redis needs its memory. Records stay, as if they had been set again at once.
+void Store::evict() {
+    Server& server = any().server();
+    std::vector<std::string> names;
+    for (const auto& [name, key] : server.keyspace().keys()) {
+        if (!name.ends_with(":override")) {
+            names.push_back(name);
+        }
+    }
+    if (server.role() == Role::Master && !names.empty()) {
+        const std::string& name = names[random_.below(names.size())];
+        witness_.noted("evicted " + name);
+        witness_.lost();
+        server.removeKey(name);
+    }
+}
+
+void Store::accept(std::vector<std::string> passwords) {
+    passwords_ = std::move(passwords);
+    for (const Part& part : parts_) {
+        part.redis->server().setPasswords(std::string(kUser), passwords_);
+    }
+}
+
+void Store::writePassword(const std::string& password) const {
+    std::FILE* file = std::fopen(passwordFile_.c_str(), "w");
+    if (file == nullptr || std::fputs(password.c_str(), file) < 0 || std::fclose(file) != 0) {
+        throw std::bad_alloc();
+    }
+}
+
+/// The servers accept both passwords, then nodes have the new one, then the old one is void. If it is void at once, new
+/// connections wait for the nodes.
+void Store::rotatePassword() {
+    if (passwords_.empty() || std::exchange(isRotating_, true)) {
+        return;
+    }
+    const std::string old = passwords_.front();
+    const std::string next = old + "a";
+    const bool isVoid = random_.once(3);
+    const auto noted = [this, isVoid](const char* what) {
+        witness_.noted(what);
+        if (isVoid) {
+            witness_.disturbed();
+        }
+    };
+    noted(isVoid ? "another password" : "a second password");
+    accept(isVoid ? std::vector{next} : std::vector{old, next});
+    kernel_.schedule().after(lasting(random_, 200 * kMs), [this, next, noted] {
+        noted("nodes have the new password");
+        writePassword(next);
+        kernel_.schedule().after(kPasswordIsUsed + lasting(random_, 200 * kMs), [this, next] {
+            witness_.noted("the old password is void");
+            accept({next});
+            isRotating_ = false;
+        });
+    });
+}
+
 /// One clock for all, since a log that moves keeps its times.
 void Store::moveClock() {
     const Time step = random_.between(-kMostClockMove, kMostClockMove);
@@ -173,91 +288,25 @@ void Store::moveClock() {
     }
 }
 
-ClusterView& Store::view(int server) {
-    return *parts_[static_cast<std::size_t>(server)].redis->server().cluster();
-}
-
-/// Others may not know yet who has it.
-int Store::ownerOf(std::uint16_t slot) {
-    int owner = 0;
-    while (view(owner).owner[slot] != owner) {
-        owner++;
-    }
-    return owner;
-}
-
 Time Store::wallClock() const {
     return parts_.front().machine->wallAhead + kernel_.schedule().now();
 }
 
 bool Store::set(const std::string& key, const std::string& value, Time lifetime) {
-    RedisHost* host = parts_.front().redis.get();
-    if (failOver_ != nullptr) {
-        host = &failOver_->master();
-    } else if (parts_.size() > 1) {
-        const std::size_t tag = key.find('{') + 1;
-        const std::string_view tagged = std::string_view(key).substr(tag, key.find('}') - tag);
-        const auto slot = static_cast<std::uint16_t>(sliding_log::crc16(tagged) % ClusterView::kSlots);
-        host = parts_[static_cast<std::size_t>(ownerOf(slot))].redis.get();
-    }
-    if (isMoving_ || !host->isUp()) {
+    RedisHost* host = cluster_ != nullptr    ? cluster_->ownerOf(key)
+                      : failOver_ != nullptr ? &failOver_->master()
+                                             : parts_.front().redis.get();
+    if (host == nullptr || !host->isUp()) {
         return false;
     }
     host->setClock();
     Client client;
+    client.isAuthenticated = true;
     std::string reply;
     const std::string ms = std::to_string(lifetime / kMs);
     const std::array<std::string_view, 5> words = {"SET", key, value, "PX", ms};
     host->server().execute(client, words, reply);
     return true;
-}
-
-/// The slot of a key moves to another server: key by key, while both know of it, then for all others, one after the
-/// other.
-void Store::moveSlot() {
-    const bool areUp = std::ranges::all_of(parts_, [](const Part& each) { return each.redis->isUp(); });
-    if (isMoving_ || !areUp) {
-        return;
-    }
-    const auto slot =
-        static_cast<std::uint16_t>(sliding_log::crc16(std::to_string(random_.below(keys_))) % ClusterView::kSlots);
-    const int from = ownerOf(slot);
-    const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
-    isMoving_ = true;
-    witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));
-    view(to).importing[slot] = from;
-    kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to] {
-        view(from).migrating[slot] = to;
-        handOver(slot, from, to);
-    });
-}
-
-void Store::handOver(std::uint16_t slot, int from, int to) {
-    kernel_.schedule().after(drawn(random_, 20 * kMs), [this, slot, from, to] {
-        Server& source = parts_[static_cast<std::size_t>(from)].redis->server();
-        Server& target = parts_[static_cast<std::size_t>(to)].redis->server();
-        const std::vector<std::string> left = source.keysInSlot(slot, 1);
-        if (!left.empty()) {
-            source.migrate(left.front(), target);
-            handOver(slot, from, to);
-            return;
-        }
-        witness_.noted("slot " + std::to_string(slot) + " has moved");
-        for (const int knows : {to, from}) {
-            view(knows).importing.erase(slot);
-            view(knows).migrating.erase(slot);
-            view(knows).owner[slot] = static_cast<std::int16_t>(to);
-        }
-        isMoving_ = false;
-        const std::uint64_t epoch = ++epochs_[slot];
-        for (std::size_t other = 0; other < parts_.size(); other++) {
-            kernel_.schedule().after(drawn(random_, 50 * kMs), [this, slot, to, other, epoch] {
-                if (epoch == epochs_[slot]) {
-                    view(static_cast<int>(other)).owner[slot] = static_cast<std::int16_t>(to);
-                }
-            });
-        }
-    });
 }
 
 }  // namespace simulate

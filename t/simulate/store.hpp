@@ -3,17 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cluster.hpp"
 #include "fail_over.hpp"
 #include "kernel.hpp"
 #include "plan.hpp"
 #include "process.hpp"
 #include "random.hpp"
 #include "redis_host.hpp"
+#include "sentinels.hpp"
 #include "store_witness.hpp"
 
 namespace simulate {
@@ -21,12 +23,15 @@ namespace simulate {
 class Store {
   public:
     /// `keys`: so many values has the key of limits. Beginning: of the wall clocks. Its hosts are those from `first`
-    /// on.
+    /// on. `passwordFile`: where it writes its password, if it has one; nginx knows that file by its name alone.
     Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const StorePlan& plan,
-          std::size_t keys, Time beginning, Host first);
+          std::size_t keys, Time beginning, Host first, std::filesystem::path passwordFile);
 
-    /// What the block has of the addresses.
+    /// What the block has of the addresses and the password.
     std::string directives() const;
+
+    /// Of its servers and Sentinels.
+    std::vector<Host> hosts() const;
 
     /// Of a server drawn at random.
     Host host(Random& random);
@@ -49,25 +54,32 @@ class Store {
         std::unique_ptr<RedisHost> redis;
     };
 
-    std::string numbered(int server) const;
+    std::string numbered(std::size_t server) const;
     RedisHost& any();
-    int ownerOf(std::uint16_t slot);
+    void masterFails();
     void crash();
     void stop();
+    void refuse();
+    void evict();
     void moveClock();
-    void moveSlot();
-    void handOver(std::uint16_t slot, int from, int to);
-    ClusterView& view(int server);
+    void rotatePassword();
+    void accept(std::vector<std::string> passwords);
+    void writePassword(const std::string& password) const;
+    std::string directivesOfServers() const;
 
     Kernel& kernel_;
     Random random_;
     StoreWitness& witness_;
     Host first_;
     std::vector<Part> parts_;
-    std::unique_ptr<FailOver> failOver_;  // nullptr: there are no Sentinels
+    std::unique_ptr<Cluster> cluster_;  // nullptr: it is none
+    std::unique_ptr<Sentinels> sentinels_;
+    std::unique_ptr<FailOver> failOver_;  // by the Sentinels; nullptr: there are none
     std::size_t keys_;
-    bool isMoving_ = false;
-    std::map<std::uint16_t, std::uint64_t> epochs_;  // of slots that have moved: news of an older move count no more
+    bool hasReplicas_;
+    std::filesystem::path passwordFile_;
+    std::vector<std::string> passwords_;  // that the servers accept; none: they need none
+    bool isRotating_ = false;
 };
 
 }  // namespace simulate

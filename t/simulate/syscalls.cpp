@@ -2,6 +2,7 @@
 // of libc's. Outside a simulated process, and for descriptors that are not simulated, they call the system.
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -202,6 +203,21 @@ int RAND_bytes(unsigned char* to, int length) {
         to[i] = static_cast<unsigned char>(current()->random.next());
     }
     return 1;
+}
+
+/// A thread of a process does all that it has to do at some time, if the process still lives then: it shares nothing of
+/// the simulation.
+int pthread_create(pthread_t* thread, const pthread_attr_t*, void* (*run)(void*), void* argument) noexcept {
+    constexpr Time kReadTakes = 2 * kMs;
+    Process& process = *current();
+    *thread = {};
+    process.kernel.schedule().after(drawn(process.random, kReadTakes),
+                                    [&machine = process.machine, pid = process.pid, run, argument] {
+                                        if (machine.processes.contains(pid)) {
+                                            run(argument);
+                                        }
+                                    });
+    return 0;
 }
 
 // ---- descriptors

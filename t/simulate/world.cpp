@@ -56,7 +56,8 @@ std::string endOf(int status) {
 }  // namespace
 
 std::string World::options() const {
-    std::string text = "--seed " + std::to_string(seed) + " --requests " + std::to_string(requests);
+    std::string text = kind == Kind::Any ? "" : "--world " + std::string(nameOf(kind)) + " ";
+    text += "--seed " + std::to_string(seed) + " --requests " + std::to_string(requests);
     text += withoutRequests.isEmpty() ? "" : " --without-requests " + withoutRequests.text();
     text += withoutFaults.isEmpty() ? "" : " --without-faults " + withoutFaults.text();
     return text;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "numbers.hpp"
+#include "plan.hpp"
 #include "schedule.hpp"
 
 namespace simulate {
@@ -15,6 +16,7 @@ namespace simulate {
 /// that is drawn for the others.
 struct World {
     std::uint64_t seed = 1;
+    Kind kind = Kind::Any;
     std::uint64_t requests = 0;
     Numbers withoutRequests;
     Numbers withoutFaults;
