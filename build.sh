@@ -104,23 +104,34 @@ build() {
     echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
 }
 
-# nginx with the module linked in, as a shared object, and the world around it, in build/simulate. nginx has the parts
-# alone that simulations use. With "steps" there is another nginx, which tells of its accesses to memory, as for
-# ThreadSanitizer (t/simulate/steps.cpp).
+# nginx with the module linked in, as a shared object, and the world around it, in build/simulate. The objects of the module
+# are those that ship. With "steps" there is another nginx, which tells of its accesses to memory, as for ThreadSanitizer
+# (t/simulate/steps.cpp).
 build_simulation() {
     t/lib/nginx_sources.sh
     mkdir -p "$out/simulate"
-    simulated_nginx "$out/simulate/nginx" '-g1 -O2 -fPIC'
-    [ "${1-}" != steps ] || simulated_nginx "$out/simulate/nginx_steps" \
-        '-g1 -O2 -fPIC -fsanitize=thread -Wno-tsan --param=tsan-instrument-func-entry-exit=0'
+    build_module
+    configured_for_simulation "$out/simulate/nginx" '-g1 -O2 -fPIC'
+    cp -r "$out/nginx/objs/addon" "$out/simulate/nginx/objs/" # newer than all that they depend on
+    compiled_for_simulation "$out/simulate/nginx"
+    if [ "${1-}" = steps ]; then
+        configured_for_simulation "$out/simulate/nginx_steps" \
+            '-g1 -O2 -fPIC -fsanitize=thread -Wno-tsan --param=tsan-instrument-func-entry-exit=0'
+        compiled_for_simulation "$out/simulate/nginx_steps"
+    fi
     compiled 'the module for Redis' -C native
     compiled 'the simulation' -C t/simulate "NGINX_COPIES=nginx ${1:+nginx_steps}"
 }
 
-simulated_nginx() { # FOLDER OPTIONS-OF-CC
+# It has those of nginx's parts that what a module sees of nginx depends on (src/core/ngx_module.h), as Debian's nginx, and
+# few others.
+configured_for_simulation() { # FOLDER OPTIONS-OF-CC
     [ -d "$1" ] || cp -a "$out/nginx-sources" "$1"
-    configured "$1" --prefix=/nonexistent --without-pcre --without-http_rewrite_module --without-http_gzip_module \
+    configured "$1" --prefix=/nonexistent --with-compat --with-debug --with-http_realip_module --with-http_dav_module \
         --with-cc-opt="$2" --add-module="$root"
+}
+
+compiled_for_simulation() { # FOLDER
     # its objects alone: a program would need the sanitizer's library
     compiled "${1##*/} for the simulation" -C "$1" -f objs/Makefile LINK='>objs/nginx; :' binary
 }

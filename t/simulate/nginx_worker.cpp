@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "local/zone.hpp"
 #include "ngx.hpp"
@@ -57,6 +58,14 @@ void attachAsInherited(const ngx_cycle_t& cycle, SimulatedConfiguration& configu
     configuration.number = zone.configuration;
 }
 
+/// The module was compiled for an nginx that looks the same. A module that is linked in is not asked by nginx.
+bool haveSameSignature(const ngx_cycle_t& cycle) {
+    const std::span modules(cycle.modules, cycle.modules_n);
+    return std::ranges::all_of(modules, [](const ngx_module_t* module) {
+        return std::string_view(module->signature) == NGX_MODULE_SIGNATURE;
+    });
+}
+
 ngx_cycle_t* readConfiguration(const char* folder, const char* file) {
     static u_char noPrefix[] = "";
     static u_char nowhere[] = "/dev/null";
@@ -100,6 +109,9 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
     ngx_use_stderr = 0;
     ngx_process = NGX_PROCESS_WORKER;
     ngx_worker = static_cast<ngx_uint_t>(number);
+    if (!sliding_log::haveSameSignature(*cycle)) {
+        return 3;
+    }
     sliding_log::attachAsInherited(*cycle, *configuration);
     for (ngx_uint_t i = 0; cycle->modules[i] != nullptr; i++) {
         if (cycle->modules[i]->init_process != nullptr && cycle->modules[i]->init_process(cycle) == NGX_ERROR) {
