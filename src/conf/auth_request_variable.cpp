@@ -2,25 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 
 #include "conf/foreign_directive.hpp"
 
 namespace sliding_log {
 
-namespace {
-
-constexpr std::size_t kTrialPool = 16384;
-
-using Pool = std::unique_ptr<ngx_pool_t, decltype(&ngx_destroy_pool)>;
-
-}  // namespace
-
 /// The handler is private to its module, so that is made to read a directive of its own on a trial: its settings and
 /// its variable are new, and go with the pool.
 ngx_http_get_variable_pt authRequestHandler(const ngx_conf_t& cf) {
     const ForeignDirective directive = findDirective(cf.cycle, "auth_request_set");
-    const Pool pool(ngx_create_pool(kTrialPool, cf.log), ngx_destroy_pool);
+    const TrialPool pool = newTrialPool(cf);
     if (directive.module == nullptr || pool == nullptr || directive.context().create_loc_conf == nullptr) {
         return nullptr;
     }

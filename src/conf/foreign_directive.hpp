@@ -2,6 +2,8 @@
 // nginx lack some.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string_view>
 
 #include "ngx.hpp"
@@ -16,5 +18,14 @@ struct ForeignDirective {
 };
 
 ForeignDirective findDirective(const ngx_cycle_t* cycle, std::string_view name);
+
+/// Has what a directive makes when it is read on a trial.
+using TrialPool = std::unique_ptr<ngx_pool_t, decltype(&ngx_destroy_pool)>;
+
+/// nullptr without memory.
+inline TrialPool newTrialPool(const ngx_conf_t& cf) {
+    constexpr std::size_t kSize = 16384;
+    return {ngx_create_pool(kSize, cf.log), ngx_destroy_pool};
+}
 
 }  // namespace sliding_log

@@ -1,17 +1,12 @@
 #include "conf/rewrite_return.hpp"
 
 #include <iterator>
-#include <memory>
 
 #include "conf/foreign_directive.hpp"
 
 namespace sliding_log {
 
 namespace {
-
-constexpr std::size_t kTrialPool = 4096;
-
-using Pool = std::unique_ptr<ngx_pool_t, decltype(&ngx_destroy_pool)>;
 
 /// The settings of the rewrite module are private to it. They are expected to begin with a pointer to the code that it
 /// runs, nullptr if there is none.
@@ -45,7 +40,7 @@ bool isOf(const ngx_pool_t& pool, const void* memory, std::size_t size) {
 /// Has the rewrite module of this nginx read a `return` into new settings, and checks that they become what is
 /// expected. What they point to is read only if it is in the pool that it must come from.
 bool isAsKnown(const ngx_conf_t& cf, const ForeignDirective& directive) {
-    const Pool pool(ngx_create_pool(kTrialPool, cf.log), ngx_destroy_pool);
+    const TrialPool pool = newTrialPool(cf);
     if (pool == nullptr || directive.context().create_loc_conf == nullptr) {
         return false;
     }

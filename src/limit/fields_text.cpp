@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "limit/append.hpp"
 #include "limit/check.hpp"
 #include "limit/int128.hpp"
 #include "limit/number.hpp"
@@ -9,11 +10,6 @@
 namespace sliding_log {
 
 namespace {
-
-char* append(char* out, std::string_view text) {
-    std::memcpy(out, text.data(), text.size());
-    return out + text.size();
-}
 
 char* appendNumber(char* out, std::string_view parameter, std::int64_t value) {
     return append(append(out, parameter), DecimalText(value).view());

@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+
+#include "limit/append.hpp"
 
 namespace sliding_log {
 
@@ -20,11 +21,6 @@ constexpr std::array<bool, 256> kPlain = [] {
     }
     return plain;
 }();
-
-char* append(char* out, std::string_view text) {
-    std::memcpy(out, text.data(), text.size());
-    return out + text.size();
-}
 
 }  // namespace
 

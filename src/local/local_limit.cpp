@@ -8,7 +8,7 @@ namespace sliding_log {
 
 namespace {
 
-std::uint32_t hashOf(std::string_view name) {
+std::uint32_t hashOfName(std::string_view name) {
     return static_cast<std::uint32_t>(std::hash<std::string_view>()(name));
 }
 
@@ -22,7 +22,7 @@ void LocalLimits::init() {
 
 LocalLimit* LocalLimits::find(std::string_view name) {
     ngx_str_t text = toNgx(name);
-    return reinterpret_cast<LocalLimit*>(ngx_str_rbtree_lookup(&byName, &text, hashOf(name)));
+    return reinterpret_cast<LocalLimit*>(ngx_str_rbtree_lookup(&byName, &text, hashOfName(name)));
 }
 
 LocalLimit& LocalLimits::make(Cell& cell, std::string_view name) {
@@ -30,7 +30,7 @@ LocalLimit& LocalLimits::make(Cell& cell, std::string_view name) {
     auto* text = reinterpret_cast<u_char*>(limit + 1);
     std::memcpy(text, name.data(), name.size());
     limit->byName.str = {name.size(), text};
-    limit->byName.node.key = hashOf(name);
+    limit->byName.node.key = hashOfName(name);
     ngx_rbtree_insert(&byName, &limit->byName.node);
     ngx_queue_insert_tail(&all, &limit->link);
     ngx_queue_init(&limit->logs);

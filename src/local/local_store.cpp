@@ -17,7 +17,7 @@ constexpr ngx_msec_t kWarnEveryMs = 60'000;  // between two warnings of one limi
 constexpr ngx_msec_t kWarnAnyEveryMs = 1'000;
 constexpr std::size_t kMostSearched = 16;  // number of limits searched for an expired log
 
-ngx_uint_t hashOf(std::string_view name) {
+ngx_uint_t hashOfKey(std::string_view name) {
     return std::hash<std::string_view>()(name);
 }
 
@@ -191,7 +191,7 @@ bool LocalStore::owe(const Check& check) {
 }
 
 LocalLog* LocalStore::find(std::string_view name) const {
-    const ngx_uint_t hash = hashOf(name);
+    const ngx_uint_t hash = hashOfKey(name);
     ngx_rbtree_node_t* treeNode = zone_.header->logs.root;
     while (treeNode != &zone_.header->sentinel) {
         LocalLog& log = LocalLog::of(treeNode);
@@ -246,7 +246,7 @@ LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
         return nullptr;
     }
     LocalLog& log = LocalLog::make(memory, *limit, check, now);
-    log.treeNode.key = hashOf(check.localKey());
+    log.treeNode.key = hashOfKey(check.localKey());
     ngx_rbtree_insert(&zone_.header->logs, &log.treeNode);
     return &log;
 }

@@ -6,12 +6,6 @@
 
 namespace sliding_log {
 
-namespace {
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
-}  // namespace
-
 void SeenOverrides::note(std::string_view name, std::size_t hash, const Override& override, std::uint64_t nowMs) {
     if (sets_.areNone() || name.size() > kLongestName) {
         return;

@@ -7,7 +7,6 @@ namespace sliding_log {
 
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint64_t kNeverAt = ~std::uint64_t{0};
 constexpr std::size_t kCacheLine = 64;
 

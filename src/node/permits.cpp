@@ -6,8 +6,6 @@ namespace sliding_log {
 
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 /// The number of a lot, and how many of its permits are left, in one word, so that a permit is used by one exchange.
 struct LotWord {
     std::uint32_t lot;

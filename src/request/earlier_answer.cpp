@@ -14,7 +14,7 @@ constexpr std::string_view kChallenge = "WWW-Authenticate";  // also from the up
 constexpr std::string_view kNoStore = "no-store";
 constexpr std::size_t kLongestCarried = 32;  // bytes: names of fields that nginx carries over are shorter
 
-using Fields = ngx_http_headers_out_t;
+using Headers = ngx_http_headers_out_t;
 
 bool isCalled(const ngx_table_elt_t& field, std::string_view name) {
     return field.key.len == name.size() && ngx_strncasecmp(field.key.data, toNgx(name).data, name.size()) == 0;
@@ -105,12 +105,12 @@ bool addShortcut(ngx_pool_t* pool, Several& fields, ngx_table_elt_t& field) {
 #endif
 
 /// Later modules must not find it by its shortcut either. `next` of a field that occurs once may be uninitialised.
-void remove(Fields& fields, ngx_table_elt_t& field) {
-    constexpr ngx_table_elt_t* Fields::*kShortcuts[] = {
-        &Fields::server,           &Fields::date,          &Fields::content_length,
-        &Fields::content_encoding, &Fields::location,      &Fields::refresh,
-        &Fields::last_modified,    &Fields::content_range, &Fields::accept_ranges,
-        &Fields::www_authenticate, &Fields::expires,       &Fields::etag};
+void remove(Headers& fields, ngx_table_elt_t& field) {
+    constexpr ngx_table_elt_t* Headers::*kShortcuts[] = {
+        &Headers::server,           &Headers::date,          &Headers::content_length,
+        &Headers::content_encoding, &Headers::location,      &Headers::refresh,
+        &Headers::last_modified,    &Headers::content_range, &Headers::accept_ranges,
+        &Headers::www_authenticate, &Headers::expires,       &Headers::etag};
     for (const auto shortcut : kShortcuts) {
         fields.*shortcut = fields.*shortcut == &field ? nullptr : fields.*shortcut;
     }
@@ -122,7 +122,7 @@ void remove(Fields& fields, ngx_table_elt_t& field) {
 }  // namespace
 
 void forgetEarlierAnswer(ngx_http_request_t* request) {
-    Fields& fields = request->headers_out;
+    Headers& fields = request->headers_out;
     ngx_http_upstream_t* upstream = request->upstream;
     const bool isChain = hasEarlierUpstreams(request);
     forEachField(fields.headers, [&](ngx_table_elt_t& field) {
@@ -154,7 +154,7 @@ bool isStoredByCaches(ngx_uint_t status) {
 }
 
 bool forbidStoring(ngx_http_request_t* request) {
-    Fields& fields = request->headers_out;
+    Headers& fields = request->headers_out;
     if (request->upstream != nullptr) {
         forEachField(fields.headers, [&](ngx_table_elt_t& field) {
             if (field.hash != 0 && isCalled(field, kCacheControl)) {

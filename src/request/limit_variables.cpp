@@ -80,7 +80,7 @@ const Family* familyOf(std::string_view variable) {
 }
 
 /// nginx passes the whole name of the variable.
-ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
+ngx_int_t getOfLimit(ngx_http_request_t* request, Value* value, uintptr_t data) {
     const std::string_view variable = view(*reinterpret_cast<const ngx_str_t*>(data));
     const Family& family = *familyOf(variable);
     const Decision* decision = shownDecision(request, variable.substr(family.prefix.size()));
@@ -127,7 +127,7 @@ ngx_int_t addLimitVariables(ngx_conf_t* cf) {
         if (family == nullptr) {
             return NGX_ERROR;
         }
-        family->get_handler = getVariable;
+        family->get_handler = getOfLimit;
     }
     return NGX_OK;
 }

@@ -15,31 +15,33 @@
 
 namespace sliding_log {
 
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
 /// Zeroed memory is a valid sequence without a writer. While a process writes, its id is in the word: what a process
 /// was writing when it was killed can be taken over. A process that is stopped while it writes keeps what it writes.
 class Sequence {
   public:
     using Writer = std::uint32_t;  // the id of a process, not 0
 
-    bool isWritten() const { return writerIn(value_.load(std::memory_order_relaxed)) != 0; }
+    bool isWritten() const { return writerIn(value_.load(kRelaxed)) != 0; }
 
     /// True if its writer has left it; it did not end, so nothing that was guarded can be relied on. Another process
     /// may have got the id of a dead one: `self`, which is not writing, or any other, until that ends, too.
-    bool isAbandoned(Writer self) const { return isLeft(value_.load(std::memory_order_relaxed), self); }
+    bool isAbandoned(Writer self) const { return isLeft(value_.load(kRelaxed), self); }
 
     /// False if another process is writing, or has left it. If true, the caller must end the writing.
     bool beginWriting(Writer self) {
-        const std::uint64_t before = value_.load(std::memory_order_relaxed);
+        const std::uint64_t before = value_.load(kRelaxed);
         return writerIn(before) == 0 && exchange(before, before | self);
     }
 
     /// The same of a sequence that is abandoned, and only of one. The caller must write all that is guarded.
     bool takeOver(Writer self) {
-        const std::uint64_t before = value_.load(std::memory_order_relaxed);
+        const std::uint64_t before = value_.load(kRelaxed);
         return isLeft(before, self) && exchange(before, next(before) | self);
     }
 
-    void endWriting() { value_.store(next(value_.load(std::memory_order_relaxed)), std::memory_order_release); }
+    void endWriting() { value_.store(next(value_.load(kRelaxed)), std::memory_order_release); }
 
     /// Returns the argument for isWhole(), to be called after reading.
     std::uint64_t beginReading() const { return value_.load(std::memory_order_acquire); }
@@ -47,7 +49,7 @@ class Sequence {
     /// True if nothing was written since beginReading().
     bool isWhole(std::uint64_t begin) const {
         std::atomic_thread_fence(std::memory_order_acquire);
-        return writerIn(begin) == 0 && value_.load(std::memory_order_relaxed) == begin;
+        return writerIn(begin) == 0 && value_.load(kRelaxed) == begin;
     }
 
   private:
@@ -76,17 +78,17 @@ template <std::size_t Longest>
 class GuardedText {
   public:
     void set(std::string_view text) {
-        length_.store(text.size(), std::memory_order_relaxed);
+        length_.store(text.size(), kRelaxed);
         forEachWord(text.data(), text.size(), [&](std::size_t i, const char* bytes, std::size_t size) {
-            words_[i].store(wordOf(bytes, size), std::memory_order_relaxed);
+            words_[i].store(wordOf(bytes, size), kRelaxed);
             return true;
         });
     }
 
     bool is(std::string_view text) const {
-        return length_.load(std::memory_order_relaxed) == text.size() &&
+        return length_.load(kRelaxed) == text.size() &&
                forEachWord(text.data(), text.size(), [&](std::size_t i, const char* bytes, std::size_t size) {
-                   return words_[i].load(std::memory_order_relaxed) == wordOf(bytes, size);
+                   return words_[i].load(kRelaxed) == wordOf(bytes, size);
                });
     }
 
@@ -98,9 +100,9 @@ class GuardedText {
 
     /// Writes at most Longest bytes and returns their number.
     std::size_t copyTo(char* out) const {
-        const std::size_t length = std::min<std::size_t>(length_.load(std::memory_order_relaxed), Longest);
+        const std::size_t length = std::min<std::size_t>(length_.load(kRelaxed), Longest);
         forEachWord(out, length, [&](std::size_t i, char* bytes, std::size_t size) {
-            const std::uint64_t word = words_[i].load(std::memory_order_relaxed);
+            const std::uint64_t word = words_[i].load(kRelaxed);
             std::memcpy(bytes, &word, size);
             return true;
         });
