@@ -63,7 +63,7 @@ choose_hiredis() {
 configured() {
     local tree=$1 state
     shift
-    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-} ${SLIDING_LOG_JOINED-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
     (cd "$tree" && if ! ./configure "$@" >configure.log 2>&1; then tail -n 20 configure.log >&2; exit 1; fi)
     printf '%s' "$state" >"$tree/state"
