@@ -43,7 +43,29 @@ SKIP: {
     is($one->{output}, $other->{output}, 'and two runs are the same');
 }
 
-for my $wrong ('--sed 1', '--seed', '--seed 1x', '--jobs 0', '--without-faults 3-', '--without-faults 3:4') {
+# Worlds of each kind, and those that failed once.
+for my $kind (qw(standalone sentinel cluster regions permits queues)) {
+    like(simulate('--world', $kind, qw(--seed 20 --requests 9000))->{output}, qr/: no failure; trace/, "worlds with something of $kind keep their limits");
+}
+{
+    open my $file, '<', "$FindBin::RealBin/simulate/seeds" or die;
+    my @once = grep { !/^#/ } <$file>;
+    chomp @once;
+    like(simulate($_)->{output}, qr/: no failure; trace/, "$_ fails no more") for @once;
+}
+
+# A fleet in which all workers use the same memory, one after the other.
+{
+    my $fleet = simulate(qw(--fleet 2x3 --seed 1));
+    is($fleet->{status}, 0, 'a fleet is simulated');
+    my ($start) = $fleet->{output} =~ /^\| one server: the nodes start, and are asked \|(.*)\|$/m;
+    my @cells = map { s/^ | $//gr } split /\|/, $start // '';
+    is($cells[0], 6, 'each worker connects once');
+    is($cells[10], 0, 'and all requests are decided by Redis');
+    is(scalar(() = $fleet->{output} =~ /memory a worker/g), 5, 'with each kind of store');
+}
+
+for my $wrong ('--sed 1', '--seed', '--seed 1x', '--jobs 0', '--without-faults 3-', '--without-faults 3:4', '--world moon', '--fleet 3', '--fleet 0x4', '--fleet 2x65') {
     is(simulate($wrong)->{status}, 2, "$wrong is refused");
 }
 

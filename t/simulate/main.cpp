@@ -2,6 +2,7 @@
 //
 // Usage: simulate [--seconds N | --requests N] [--seed S] [--world WORLD] [--jobs N] [--steps] [--trace]
 //                 [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]
+//        simulate --fleet NODESxWORKERS [--seed S]
 // Exit status: 0: no failure; 1: a limit was not kept, or a request not answered; 2: wrong usage.
 #include <sys/personality.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include <string_view>
 
 #include "fleet.hpp"
+#include "scale.hpp"
 #include "smaller.hpp"
 
 namespace {
@@ -47,6 +49,7 @@ struct Options {
     std::string errorLog;
     bool isTraced = false;
     bool hasSteps = false;  // of workers in shared memory
+    simulate::FleetSize fleet;
 };
 
 bool readNumber(std::string_view text, std::uint64_t& number) {
@@ -58,6 +61,19 @@ bool readNumbers(std::string_view text, Numbers& numbers) {
     const auto read = Numbers::read(text);
     numbers = read.value_or(Numbers());
     return read.has_value();
+}
+
+/// NODESxWORKERS
+bool readFleet(std::string_view text, simulate::FleetSize& size) {
+    const std::size_t at = text.find('x');
+    std::uint64_t nodes = 0;
+    std::uint64_t workers = 0;
+    if (at == std::string_view::npos || !readNumber(text.substr(0, at), nodes) ||
+        !readNumber(text.substr(at + 1), workers)) {
+        return false;
+    }
+    size = {nodes, workers};
+    return nodes > 0 && nodes <= 60'000 && workers > 0 && workers <= 64;
 }
 
 bool readKind(std::string_view text, simulate::Kind& kind) {
@@ -83,6 +99,7 @@ bool read(int count, char** words, Options& options) {
                      : word == "--requests"         ? readNumber(value, options.requests)
                      : word == "--seed"             ? readNumber(value, options.first.seed)
                      : word == "--world"            ? readKind(value, options.first.kind)
+                     : word == "--fleet"            ? readFleet(value, options.fleet)
                      : word == "--jobs"             ? readNumber(value, options.jobs) && options.jobs > 0
                      : word == "--without-requests" ? readNumbers(value, options.first.withoutRequests)
                      : word == "--without-faults"   ? readNumbers(value, options.first.withoutFaults)
@@ -187,6 +204,7 @@ int main(int count, char** words) {
         std::fputs(
             "usage: simulate [--seconds N | --requests N] [--seed S] [--world WORLD] [--jobs N] [--steps] [--trace]\n"
             "                [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]\n"
+            "       simulate --fleet NODESxWORKERS [--seed S]\n"
             "WORLD: any, standalone, sentinel, cluster, regions, permits, queues\n",
             stderr);
         return 2;
@@ -200,11 +218,20 @@ int main(int count, char** words) {
     const std::string here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     Figures sum;
     try {
-        simulate::NginxCopies copies(here + (options.hasSteps ? "/nginx_steps.so" : "/nginx.so"), kCopies);
-        sum = Worlds(options, {copies, here + "/redis_sliding_log.so", std::string(folder) + "/",
-                               options.errorLog.empty() ? "/dev/null crit" : options.errorLog + " info",
-                               options.isTraced, options.hasSteps})
-                  .run();
+        simulate::NginxCopies copies(here + (options.hasSteps ? "/nginx_steps.so" : "/nginx.so"),
+                                     options.fleet.nodes > 0 ? 0 : kCopies);
+        const Surroundings surroundings{copies,
+                                        here + "/redis_sliding_log.so",
+                                        std::string(folder) + "/",
+                                        options.errorLog.empty() ? "/dev/null crit" : options.errorLog + " info",
+                                        options.isTraced,
+                                        options.hasSteps};
+        if (options.fleet.nodes > 0) {
+            simulate::simulateScale(options.fleet, options.first.seed, surroundings);
+            std::filesystem::remove_all(folder);
+            return 0;
+        }
+        sum = Worlds(options, surroundings).run();
     } catch (const std::exception& error) {
         sum.failure = error.what();
     }

@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace simulate {
 
@@ -63,44 +64,70 @@ int findWritable(dl_phdr_info* info, std::size_t, void* data) {
 
 }  // namespace
 
-NginxCopy::NginxCopy(const std::string& file) {
+LoadedNginx::LoadedNginx(const std::string& file) {
     void* handle = dlopen(copyOf(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         throw std::runtime_error(dlerror());
     }
-    run_ = reinterpret_cast<decltype(run_)>(dlsym(handle, "simulateWorker"));
-    quit_ = reinterpret_cast<decltype(quit_)>(dlsym(handle, "simulateQuit"));
-    unlock_ = reinterpret_cast<decltype(unlock_)>(dlsym(handle, "simulateUnlock"));
-    if (run_ == nullptr || quit_ == nullptr || unlock_ == nullptr) {
+    run = reinterpret_cast<decltype(run)>(dlsym(handle, "simulateWorker"));
+    quit = reinterpret_cast<decltype(quit)>(dlsym(handle, "simulateQuit"));
+    unlock = reinterpret_cast<decltype(unlock)>(dlsym(handle, "simulateUnlock"));
+    if (run == nullptr || quit == nullptr || unlock == nullptr) {
         throw std::runtime_error(file + " is not a copy of nginx for the simulation");
     }
-    Search search{reinterpret_cast<const void*>(run_), {}};
+    Search search{reinterpret_cast<const void*>(run), {}};
     dl_iterate_phdr(findWritable, &search);
-    for (const auto& [begin, size] : search.found) {
-        globals_.emplace_back(begin, std::string(begin, size));
+    globals = std::move(search.found);
+    for (const auto& [begin, size] : globals) {
+        firstValues.emplace_back(begin, size);
     }
+}
+
+NginxCopy::~NginxCopy() {
+    loaded_->resident = loaded_->resident == this ? nullptr : loaded_->resident;
 }
 
 void NginxCopy::reset() {
-    for (const auto& [begin, values] : globals_) {
-        std::memcpy(begin, values.data(), values.size());
+    loaded_->resident = loaded_->resident == this ? nullptr : loaded_->resident;
+    values_ = loaded_->firstValues;
+}
+
+void NginxCopy::enter() {
+    NginxCopy* before = std::exchange(loaded_->resident, this);
+    if (before == this) {
+        return;
+    }
+    for (std::size_t i = 0; i < values_.size(); i++) {
+        const auto& [begin, size] = loaded_->globals[i];
+        if (before != nullptr) {
+            std::memcpy(before->values_[i].data(), begin, size);
+        }
+        std::memcpy(begin, values_[i].data(), size);
     }
 }
 
-NginxCopies::NginxCopies(std::string file, std::size_t count) : file_(std::move(file)) {
+NginxCopies::NginxCopies(std::string file, std::size_t count)
+    : file_(std::move(file)), shared_(count > 0 ? nullptr : std::make_shared<LoadedNginx>(file_)) {
     for (std::size_t i = 0; i < count; i++) {
-        unused_.push_back(std::make_unique<NginxCopy>(file_));
+        unused_.push_back(std::make_unique<NginxCopy>(std::make_shared<LoadedNginx>(file_)));
     }
 }
 
 std::unique_ptr<NginxCopy> NginxCopies::take() {
     if (unused_.empty()) {
-        return std::make_unique<NginxCopy>(file_);
+        return std::make_unique<NginxCopy>(shared_ != nullptr ? shared_ : std::make_shared<LoadedNginx>(file_));
     }
     std::unique_ptr<NginxCopy> copy = std::move(unused_.back());
     unused_.pop_back();
     copy->reset();
     return copy;
+}
+
+/// What shares its memory with others is not kept: it takes no time to make.
+void NginxCopies::giveBack(std::unique_ptr<NginxCopy> copy) {
+    if (shared_ == nullptr) {
+        unused_.push_back(std::move(copy));
+    }
 }
 
 }  // namespace simulate

@@ -68,14 +68,14 @@ bool haveSameSignature(const ngx_cycle_t& cycle) {
 
 ngx_cycle_t* readConfiguration(const char* folder, const char* file) {
     static u_char noPrefix[] = "";
-    static u_char nowhere[] = "/dev/null";
+    static u_char noFile[] = "";  // stderr
     static char name[] = "nginx";
     static char* arguments[] = {name, nullptr};
     static ngx_cycle_t first;
     ngx_os_argv = arguments;
     ngx_argc = 1;
     ngx_max_sockets = -1;
-    ngx_log_t* log = ngx_strerror_init() == NGX_OK ? (ngx_time_init(), ngx_log_init(noPrefix, nowhere)) : nullptr;
+    ngx_log_t* log = ngx_strerror_init() == NGX_OK ? (ngx_time_init(), ngx_log_init(noPrefix, noFile)) : nullptr;
     if (log == nullptr) {
         return nullptr;
     }
@@ -134,6 +134,7 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
             cycle->modules[i]->exit_process(cycle);
         }
     }
+    ngx_destroy_pool(cycle->pool);
     return 0;
 }
 

@@ -95,6 +95,7 @@ void Node::start(std::shared_ptr<Generation> generation, int number) {
         failures_ += status != 0 ? 1 : 0;
         kernel_.schedule().after(0, [this] { bury(); });
     });
+    self.process->continues = [&self] { self.copy->enter(); };
     self.process->killedAtStep = [this, &self] {
         replace(self);
         kernel_.schedule().after(0, [this] { bury(); });
@@ -107,7 +108,8 @@ void Node::bury() {
     for (auto& worker : workers_) {
         if (worker->process->state == Process::State::Ended) {
             copies_.giveBack(std::move(worker->copy));
-            worker->process->run = nullptr;
+            worker->process->run = worker->process->continues = nullptr;
+            worker->process->stack = nullptr;
             dead_.push_back(std::move(worker));
         }
     }

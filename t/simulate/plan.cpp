@@ -84,6 +84,8 @@ Plan drawAny(Random random) {
         store.servers = random.once(3) ? 2 + random.below(2) : 1;
         store.replicas = random.once(3) ? 1 + random.below(2) : 0;
         store.isNativeOff = random.once(3);
+        store.hasNative = random.once(2);
+        store.scripts = random.once(6) ? Scripts::ByLua : Scripts::ByNative;
         store.hasPassword = random.once(4);
     }
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);

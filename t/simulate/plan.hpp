@@ -10,6 +10,7 @@
 
 #include "kernel.hpp"
 #include "random.hpp"
+#include "redis/server.hpp"
 
 namespace simulate {
 
@@ -72,6 +73,8 @@ struct StorePlan {
     std::size_t servers = 1;   // more are a cluster
     std::size_t replicas = 0;  // of each; of its only server with Sentinels
     bool isNativeOff = false;
+    bool hasNative = false;
+    Scripts scripts = Scripts::ByNative;
     bool hasPassword = false;  // in a file
 
     bool isCluster() const { return servers > 1; }

@@ -46,6 +46,9 @@ void runNow(Process& process) {
     process.state = Process::State::Running;
     running = &process;
     sharedOfRunning = process.steps.memory;
+    if (process.continues != nullptr) {
+        process.continues();
+    }
     const int error = errno;
     swapcontext(&simulation, &process.context);
     errno = error;

@@ -62,6 +62,7 @@ struct Process {
     SharedSteps steps;
 
     std::function<void()> run;
+    std::function<void()> continues;     // before it runs, each time
     std::function<void()> killedAtStep;  // after it
     std::unique_ptr<char[]> stack;
     ucontext_t context{};

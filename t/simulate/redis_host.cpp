@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "received_command.hpp"
+#include "redis/commands.hpp"
 #include "redis/keyspace.hpp"
 
 namespace simulate {
@@ -32,6 +33,7 @@ class RedisHost::Served final : public Connection {
             host_.setClock(kernel_.schedule().now() + sum);
             const Time took = host_.server_->execute(client_, words, replies) * kUs;
             sum += took;
+            host_.count(words, used, took);
             stream_->consume(used);
         }
         if (!replies.empty()) {
@@ -126,6 +128,7 @@ void RedisHost::beBusy(Time time) {
 }
 
 void RedisHost::accepted(std::shared_ptr<Stream> stream) {
+    traffic_.connects++;
     connections_.push_back(std::make_unique<Served>(*this, std::move(stream)));
 }
 
@@ -155,6 +158,14 @@ void RedisHost::work() {
         busyUntil_ = kernel_.schedule().now() + next.execute();
     }
     workSoon();
+}
+
+void RedisHost::count(const std::vector<std::string_view>& words, std::size_t bytes, Time work) {
+    traffic_.bytes += bytes;
+    traffic_.commands++;
+    traffic_.work += work;
+    traffic_.scriptLoads += isWord(words[0], "SCRIPT") && words.size() == 3 ? 1 : 0;
+    traffic_.mapRequests += isWord(words[0], "CLUSTER") && words.size() == 2 ? 1 : 0;
 }
 
 void RedisHost::forget(const Served& connection) {

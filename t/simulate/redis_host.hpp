@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel.hpp"
@@ -12,6 +13,16 @@
 #include "redis/server.hpp"
 
 namespace simulate {
+
+/// What a server has got so far.
+struct Traffic {
+    std::uint64_t connects = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t commands = 0;
+    std::uint64_t scriptLoads = 0;
+    std::uint64_t mapRequests = 0;  // CLUSTER SLOTS
+    Time work = 0;
+};
 
 class RedisHost final : Acceptor {
   public:
@@ -26,6 +37,7 @@ class RedisHost final : Acceptor {
     Address address() const { return address_; }
     Server& server() { return *server_; }
     bool isUp() const { return isUp_; }
+    const Traffic& traffic() const { return traffic_; }
 
     /// Removes the keys that have expired.
     void expire();
@@ -58,6 +70,7 @@ class RedisHost final : Acceptor {
     void work();
     void workSoon();
     void forget(const Served& connection);
+    void count(const std::vector<std::string_view>& words, std::size_t bytes, Time work);
     void setClock(Time time);
 
     Kernel& kernel_;
@@ -74,6 +87,7 @@ class RedisHost final : Acceptor {
     bool isPlanned_ = false;
     Time busyUntil_ = 0;
     std::uint64_t life_ = 0;
+    Traffic traffic_;
 };
 
 }  // namespace simulate

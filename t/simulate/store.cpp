@@ -39,13 +39,13 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         writePassword(passwords_.front());
     }
     const std::size_t servers = plan.servers * (1 + plan.replicas);
-    const NativeVersion version = random_.once(2) ? NativeVersion::Current : NativeVersion::None;
+    const NativeVersion version = plan.hasNative ? NativeVersion::Current : NativeVersion::None;
     const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
     for (std::size_t i = 0; i < servers; i++) {
         ServerSettings settings;
         settings.host = numbered(i);
         settings.nativeModule = nativeModule;
-        settings.scripts = random_.once(10) ? Scripts::ByLua : Scripts::ByNative;
+        settings.scripts = plan.scripts;
         auto machine =
             std::make_unique<Machine>(first + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
@@ -58,16 +58,12 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         });
         parts_.push_back({std::move(machine), std::move(redis)});
     }
-    std::vector<RedisHost*> hosts;
-    for (const Part& part : parts_) {
-        hosts.push_back(part.redis.get());
-    }
     if (plan.isCluster()) {
-        cluster_ = std::make_unique<Cluster>(kernel, random_.branch(), witness, std::move(hosts), plan.servers);
+        cluster_ = std::make_unique<Cluster>(kernel, random_.branch(), witness, this->servers(), plan.servers);
     } else if (plan.replicas > 0) {
         sentinels_ = std::make_unique<Sentinels>(kernel, random_.branch(), witness, first + kSentinels,
-                                                 hosts.front()->address());
-        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, *sentinels_, std::move(hosts));
+                                                 parts_.front().redis->address());
+        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, *sentinels_, this->servers());
     }
 }
 
@@ -89,6 +85,14 @@ std::string Store::directivesOfServers() const {
         text += " " + numbered(i) + ":6379";
     }
     return text + ";";
+}
+
+std::vector<RedisHost*> Store::servers() const {
+    std::vector<RedisHost*> servers;
+    for (const Part& part : parts_) {
+        servers.push_back(part.redis.get());
+    }
+    return servers;
 }
 
 std::vector<Host> Store::hosts() const {

@@ -30,6 +30,10 @@ class Store {
     /// What the block has of the addresses and the password.
     std::string directives() const;
 
+    std::vector<RedisHost*> servers() const;
+    Cluster* cluster() const { return cluster_.get(); }
+    FailOver* failOver() const { return failOver_.get(); }
+
     /// Of its servers and Sentinels.
     std::vector<Host> hosts() const;
 
