@@ -54,7 +54,7 @@ for my $case (map { ([$_, 'from the end'], [$_, 'from the beginning']) } @settle
             my @asked  = map { my ($log, $request) = @$_; my $settle = any($request->{cost}, 0, int rand 12, int rand 12, int rand 60);
                 [$log, $request, log_of($algorithm, $log->{key}, limit => $log->{model}{limit}, window => $log->{model}{window}, burst => $log->{model}{burst},
                     options => "cost=$request->{cost}", settle => $settle)] } @{ $ended->{requests} };
-            my $ago   = $counts eq 'from the end' ? min($now - $ended->{time}, any(0, 0, 0, int rand 30, int rand 300, int rand 2000)) : undef;
+            my $ago   = $counts eq 'from the end' ? min($now - $ended->{time}, any(0, 0, int rand 30, int rand 300, int rand 2000, int rand 2000)) : undef;
             my $reply = settle($algorithm, { now => $now, logged => $ended->{time}, taken => $ended->{time}, ago => $ago }, map { $_->[2] } @asked);
             $wrong = "settling $number: $reply", last if $reply !~ /^\d$/;
             $seen{ $_->[2]{settle} > $_->[1]{cost} ? 'more' : 'less' }++ for @asked;
