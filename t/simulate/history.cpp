@@ -122,16 +122,17 @@ void History::united(std::size_t store, Time time) {
     open->end = time;
 }
 
-/// What the store has decided since then, and by `time`, is in the log.
-Time History::lossBefore(std::size_t store, Time time) const {
-    const auto found = losses_.find(store);
+/// What is admitted since then, and by `time`, is in the log. Permits that were taken before a loss are used after it.
+Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
+    const auto found = losses_.find(limit.storeOf(key));
+    const Time outlives = limit.prefetch > 1 ? limit.window : 0;
     Time latest = 0;
     if (found == losses_.end()) {
         return latest;
     }
     for (const Interval& loss : found->second) {
         if (loss.begin <= time) {
-            latest = std::max(latest, loss.end == 0 ? time : std::min(loss.end, time));
+            latest = std::max(latest, loss.end == 0 ? time : std::min(loss.end + outlives, time));
         }
     }
     return latest;

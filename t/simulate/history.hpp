@@ -110,7 +110,7 @@ class History {
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
     bool isOfAll(const Event& event) const;
-    Time lossBefore(std::size_t store, Time time) const;
+    Time lossBefore(const Limit& limit, std::size_t key, Time time) const;
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;

@@ -52,7 +52,7 @@ std::string History::wrongRetryAfter(const Limit& limit, const Log& log) const {
         if (event.retryAfter * kSecond > limit.window + kSecond) {
             return denied + "more than the window";
         }
-        const std::int64_t left = leftAt(limit, log, event, then, lossBefore(limit.storeOf(event.key), event.answered));
+        const std::int64_t left = leftAt(limit, log, event, then, lossBefore(limit, event.key, event.answered));
         if (event.retryAfter > 0 && left + cost > limit.most()) {
             return denied + std::to_string(left) + " of " + std::to_string(limit.most()) + " are still there then";
         }

@@ -246,6 +246,15 @@ void Store::accept(std::vector<std::string> passwords) {
     }
 }
 
+/// Clients log in again.
+void Store::dropConnections() {
+    witness_.noted("connections dropped");
+    witness_.disturbed();
+    for (const Part& part : parts_) {
+        part.redis->dropConnections();
+    }
+}
+
 void Store::writePassword(const std::string& password) const {
     std::FILE* file = std::fopen(passwordFile_.c_str(), "w");
     if (file == nullptr || std::fputs(password.c_str(), file) < 0 || std::fclose(file) != 0) {
@@ -276,6 +285,9 @@ void Store::rotatePassword() {
         kernel_.schedule().after(kPasswordIsUsed + lasting(random_, 200 * kMs), [this, next] {
             witness_.noted("the old password is void");
             accept({next});
+            if (random_.once(2)) {
+                dropConnections();
+            }
             isRotating_ = false;
         });
     });

@@ -68,6 +68,7 @@ class Store {
     void moveClock();
     void rotatePassword();
     void accept(std::vector<std::string> passwords);
+    void dropConnections();
     void writePassword(const std::string& password) const;
     std::string directivesOfServers() const;
 

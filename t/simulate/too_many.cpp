@@ -15,9 +15,9 @@ std::string admitted(std::int64_t sum, std::int64_t most, Time begin, Time end) 
            inSeconds(end);
 }
 
-/// The log has one key.
-std::size_t storeOf(const Limit& limit, const Log& log) {
-    return limit.storeOf(log.front().event->key);
+/// The log has one.
+std::size_t keyOf(const Log& log) {
+    return log.front().event->key;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time wi
             continue;
         }
         const Time end = log[last].event->answered;
-        const Time begin = std::max(end - window + kRounding, lossBefore(storeOf(limit, log), end));
+        const Time begin = std::max(end - window + kRounding, lossBefore(limit, keyOf(log), end));
         std::int64_t sum = 0;
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
@@ -72,7 +72,7 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
                 continue;
             }
             const Time end = share.event->answered;
-            if (lossBefore(storeOf(limit, log), end) > begin) {
+            if (lossBefore(limit, keyOf(log), end) > begin) {
                 break;
             }
             sum += share.cost;

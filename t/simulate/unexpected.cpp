@@ -64,7 +64,7 @@ std::string History::notBlocked(const Limit& limit, const Log& log) const {
         };
         const auto isAdmitted = [&](const Share& other) {
             return other.counts && other.event->sent > denied.answered && other.event->answered < end &&
-                   lossBefore(limit.storeOf(denied.key), other.event->answered) < denied.sent;
+                   lossBefore(limit, denied.key, other.event->answered) < denied.sent;
         };
         const auto found = std::ranges::find_if(log, isAdmitted);
         if (found != log.end() && std::ranges::none_of(log, isInEarlierBlock)) {
