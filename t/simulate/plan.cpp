@@ -187,7 +187,9 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
     std::ostringstream out;
     out << "user root; daemon off; master_process off; error_log " << errorLog
         << "; worker_shutdown_timeout 20s;\n"
-           "events { use epoll; worker_connections 512; accept_mutex off; multi_accept off; }\n"
+           "events { use epoll; accept_mutex off; multi_accept off; worker_connections "
+        << (delay >= 20 * kMs ? 8192 : 512)  // where requests wait for long, there are many
+        << "; }\n"
            "http {\n"
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
            "proxy_next_upstream off;\n"
