@@ -15,8 +15,7 @@ Cluster::Cluster(Kernel& kernel, Random random, StoreWitness& witness, std::vect
         for (std::size_t server = i; server < servers_.size(); server += masters) {
             group.push_back(servers_[server]);
         }
-        shards_[i].failOver = std::make_unique<FailOver>(kernel, random_.branch(), witness, static_cast<Voters&>(*this),
-                                                         std::move(group));
+        shards_[i].failOver = std::make_unique<FailOver>(kernel, random_.branch(), witness, *this, std::move(group));
     }
 }
 

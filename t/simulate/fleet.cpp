@@ -10,13 +10,9 @@ namespace simulate {
 namespace {
 
 constexpr Host kUpstream = 0x0a020001;
-constexpr Host kClients = 0x0a030001;
-constexpr Host kFirstStore = 0x0a010001;
 constexpr Host kHostsOfStore = 0x1000;
-constexpr Host kFirstNode = 0x0a000001;
-constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
-constexpr Time kStart = kSecond;                      // until nginx serves
-constexpr Time kBetweenRecords = 2 * kSecond;         // of whole NAMEs, on the average
+constexpr Time kStart = kSecond;               // until nginx serves
+constexpr Time kBetweenRecords = 2 * kSecond;  // of whole NAMEs, on the average
 
 /// Most answers come at once, and some after the leases of requests under way.
 Time timeOfUpstream(Random& random) {
@@ -381,9 +377,7 @@ void Fleet::faultOfNetwork(Random& random) {
 /// The load and the faults end; after a while nothing must be left that nobody uses.
 std::string Fleet::settle() {
     constexpr Time kQuiet = 40 * kSecond;
-    const Time end = schedule_.now() + kQuiet;
-    while (schedule_.step(end)) {
-    }
+    schedule_.runUntil(schedule_.now() + kQuiet);
     if (!failure_.empty()) {
         return failure_;
     }

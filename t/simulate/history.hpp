@@ -14,6 +14,9 @@
 
 namespace simulate {
 
+/// Entries and blocks have milliseconds: two that are so much less than a window apart may be in different ones.
+constexpr Time kRounding = 2 * kMs;
+
 /// 0: it has not begun, or not ended.
 struct Interval {
     Time begin = 0;

@@ -228,14 +228,16 @@ int main(int count, char** words) {
                                         options.hasSteps};
         if (options.fleet.nodes > 0) {
             simulate::simulateScale(options.fleet, options.first.seed, surroundings);
-            std::filesystem::remove_all(folder);
-            return 0;
+        } else {
+            sum = Worlds(options, surroundings).run();
         }
-        sum = Worlds(options, surroundings).run();
     } catch (const std::exception& error) {
         sum.failure = error.what();
     }
     std::filesystem::remove_all(folder);
+    if (options.fleet.nodes > 0 && sum.failure.empty()) {
+        return 0;
+    }
     std::printf("%llu requests, %llu faults, %.0f s simulated: %s; trace %016llx\n",
                 static_cast<unsigned long long>(sum.requests), static_cast<unsigned long long>(sum.faults),
                 static_cast<double>(sum.simulated) / simulate::kSecond,

@@ -41,8 +41,8 @@ class NginxCopy {
     void enter();
 
     /// Runs a worker in the current process until that ends.
-    int run(const std::string& folder, const std::string& file, int number, SimulatedConfiguration& configuration) {
-        enter();
+    int run(const std::string& folder, const std::string& file, int number,
+            SimulatedConfiguration& configuration) const {
         return loaded_->run(folder.c_str(), file.c_str(), number, &configuration);
     }
 

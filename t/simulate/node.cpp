@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <new>
 #include <utility>
+
+#include "write_file.hpp"
 
 namespace simulate {
 
@@ -61,10 +61,7 @@ void Node::configure(const std::string& text, int workers) {
     auto generation = std::make_shared<Generation>();
     generation->configuration.isReload = generation_ != nullptr;
     generation->file = folder_ + std::to_string(machine_.host) + "-" + std::to_string(generations_++) + ".conf";
-    std::FILE* file = std::fopen(generation->file.c_str(), "w");
-    if (file == nullptr || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0) {
-        throw std::bad_alloc();
-    }
+    writeFile(generation->file, text);
     for (const auto& worker : workers_) {
         worker->isOld = true;
     }

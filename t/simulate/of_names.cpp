@@ -12,7 +12,7 @@ namespace {
 constexpr Time kUntilRead = 2 * kSecond;
 
 /// Clocks have milliseconds.
-constexpr Time kRounding = 3 * kMs;
+constexpr Time kRoundingOfClocks = 3 * kMs;
 
 /// A node that reads it may be disturbed before.
 constexpr Time kDisturbed = 3 * kSecond;
@@ -47,7 +47,7 @@ bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& e
     }
     const NameRecord& latest = *(next - 1);
     const bool isOther = next - 1 == all.begin() || (next - 2)->what != what;
-    return latest.what == what && event.answered < latest.end - kRounding &&
+    return latest.what == what && event.answered < latest.end - kRoundingOfClocks &&
            (next == all.end() || next->begin > event.answered) &&
            (hasBeenRead(latest, event) || (isOther && hasObeyed(limit, latest, event)));
 }

@@ -162,7 +162,6 @@ void RedisHost::work() {
 
 void RedisHost::count(const std::vector<std::string_view>& words, std::size_t bytes, Time work) {
     traffic_.bytes += bytes;
-    traffic_.commands++;
     traffic_.work += work;
     traffic_.scriptLoads += isWord(words[0], "SCRIPT") && words.size() == 3 ? 1 : 0;
     traffic_.mapRequests += isWord(words[0], "CLUSTER") && words.size() == 2 ? 1 : 0;

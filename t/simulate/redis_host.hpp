@@ -18,7 +18,6 @@ namespace simulate {
 struct Traffic {
     std::uint64_t connects = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t commands = 0;
     std::uint64_t scriptLoads = 0;
     std::uint64_t mapRequests = 0;  // CLUSTER SLOTS
     Time work = 0;

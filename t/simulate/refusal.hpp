@@ -1,6 +1,7 @@
 // A server that refuses what it is asked, for a while.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "random.hpp"
@@ -8,25 +9,11 @@
 
 namespace simulate {
 
-class Refusal {
-  public:
-    static Refusal draw(Random& random);
-
-    /// For the trace.
-    std::string text() const;
-
-    void begin(Server& server) const { set(server, true); }
-    void end(Server& server) const { set(server, false); }
-
-  private:
-    enum class Kind { Loading, Busy, NoMemory, NoWrites, Forbidden };
-
-    Refusal(Kind kind, std::string what) : kind_(kind), what_(std::move(what)) {}
-
-    void set(Server& server, bool refuses) const;
-
-    Kind kind_;
-    std::string what_;  // NoWrites: the reply; Forbidden: the command
+struct Refusal {
+    std::string text;                         // for the trace
+    std::function<void(Server&, bool)> sets;  // true: it begins; false: it ends
 };
+
+Refusal drawRefusal(Random& random);
 
 }  // namespace simulate

@@ -8,9 +8,6 @@ namespace simulate {
 
 namespace {
 
-/// Entries have milliseconds.
-constexpr Time kRounding = 2 * kMs;
-
 /// What says when there is room: nothing but the entries in the log.
 bool isByEntries(const Limit& limit) {
     return limit.isExact() && limit.delay == 0 && limit.block == 0 && limit.prefetch == 1 && !limit.obeysName;

@@ -19,10 +19,6 @@ namespace simulate {
 
 namespace {
 
-constexpr Host kFirstNode = 0x0a000001;
-constexpr Host kFirstServer = 0x0a010001;
-constexpr Host kClients = 0x0a030001;
-constexpr Time kBeginning = 1'700'000'000 * kSecond;
 constexpr Time kUsual = 3 * kSecond;  // watched before something happens
 constexpr Time kAfter = 5 * kSecond;  // and once it is over
 constexpr Time kDelay = 150 * kUs;    // of the network
@@ -94,17 +90,16 @@ class Scale final : public StoreWitness {
     void failed(const std::string& what) override { throw std::runtime_error(what); }
 
     std::string configuration() const;
-    void pass(Time time);
     void sample();
     void askLater();
     void ask();
     HttpClient* clientOf(std::size_t node);
     std::unique_ptr<HttpClient> newClient(std::size_t node);
-    /// `happens` returns how long it takes until it is over; or `isOver` tells that.
-    void watch(const char* what, Time usual, const std::function<Time()>& happens,
-               const std::function<bool()>& isOver = nullptr);
+    /// `happens` returns how long it takes until it is over.
+    void watch(const char* what, Time usual, const std::function<Time()>& happens);
     void print(const char* what, std::uint64_t usualBytes, Time begin, Time over) const;
     Time restart(Time away);
+    Time loseMaster();
     Time flushScripts();
     Time moveSlots();
     Time deploy();
@@ -141,7 +136,7 @@ Scale::Scale(const FleetSize& size, const Setting& setting, std::uint64_t seed, 
     kernel_.usualLink().delay = kDelay;
     kernel_.usualLink().jitter = kDelay;
     store_ = std::make_unique<Store>(kernel_, random_.branch(), *this, surroundings.nativeModule, setting.store, kKeys,
-                                     kBeginning, kFirstServer, "");
+                                     kBeginning, kFirstStore, "");
     before_.resize(store_->servers().size());
     for (std::size_t i = 0; i < size.nodes; i++) {
         machines_.push_back(std::make_unique<Machine>(kFirstNode + static_cast<Host>(i), kBeginning,
@@ -161,12 +156,6 @@ std::string Scale::configuration() const {
            "add_header X-Source $sliding_log_source always;\n"
            "server { listen 80; location / { sliding_log_limit fleet key=$arg_k limit=1000000 window=10s" +
            (setting_.hasPermits ? " prefetch=100" : "") + "; empty_gif; } } }\n";
-}
-
-void Scale::pass(Time time) {
-    const Time end = schedule_.now() + time;
-    while (schedule_.step(end)) {
-    }
 }
 
 /// Each second.
@@ -237,27 +226,22 @@ void Scale::ask() {
     });
 }
 
-void Scale::watch(const char* what, Time usual, const std::function<Time()>& happens,
-                  const std::function<bool()>& isOver) {
+void Scale::watch(const char* what, Time usual, const std::function<Time()>& happens) {
     std::uint64_t usualBytes = 0;
     if (usual > 0) {
         sample();
         seen_ = {};
-        pass(usual);
+        schedule_.runUntil(schedule_.now() + usual);
         sample();
         usualBytes = seen_.bytes.all / static_cast<std::uint64_t>(usual / kSecond);
     }
     seen_ = {};
     answers_ = {};
     const Time begin = schedule_.now();
-    Time over = begin + happens();
-    for (Time end = over + kAfter; schedule_.now() < end;) {
-        pass(kSecond);
+    const Time over = begin + happens();
+    while (schedule_.now() < over + kAfter) {
+        schedule_.runUntil(schedule_.now() + kSecond);
         sample();
-        if (isOver != nullptr && !isOver()) {
-            over = schedule_.now();
-            end = over + kAfter;
-        }
     }
     print(what, usualBytes, begin, over);
 }
@@ -285,6 +269,12 @@ Time Scale::restart(Time away) {
     redis.crash();
     schedule_.after(away, [&redis] { redis.start(false); });
     return away;
+}
+
+/// A replica takes its place after a second, and some tenths.
+Time Scale::loseMaster() {
+    store_->cluster() != nullptr ? store_->cluster()->masterDies(random_.branch()) : store_->failOver()->masterDies();
+    return 2 * kSecond;
 }
 
 Time Scale::flushScripts() {
@@ -335,13 +325,7 @@ void Scale::run() {
         watch("the server restarts at once", kUsual, [this] { return restart(20 * kMs); });
         watch("the server is away for 2 s", kUsual, [this] { return restart(2 * kSecond); });
     } else {
-        const auto fails = [this] {
-            store_->cluster() != nullptr ? store_->cluster()->masterDies(random_.branch())
-                                         : store_->failOver()->masterDies();
-            return Time{0};
-        };
-        const auto isOver = [this, isOver = Time{0}]() mutable { return (isOver += kSecond) > 2 * kSecond; };
-        watch("a master is lost", kUsual, fails, isOver);
+        watch("a master is lost", kUsual, [this] { return loseMaster(); });
     }
     watch("the scripts are forgotten", kUsual, [this] { return flushScripts(); });
     if (store_->cluster() != nullptr) {

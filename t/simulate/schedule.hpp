@@ -44,6 +44,11 @@ class Schedule {
         return true;
     }
 
+    void runUntil(Time until) {
+        while (step(until)) {
+        }
+    }
+
   private:
     struct Planned {
         Time time;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <new>
 #include <string_view>
 #include <utility>
 
 #include "redis/keyspace.hpp"
 #include "refusal.hpp"
+#include "write_file.hpp"
 
 namespace simulate {
 
@@ -36,7 +35,7 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
       passwordFile_(std::move(passwordFile)) {
     if (plan.hasPassword) {
         passwords_ = {"a"};
-        writePassword(passwords_.front());
+        writeFile(passwordFile_, passwords_.front());
     }
     const std::size_t servers = plan.servers * (1 + plan.replicas);
     const NativeVersion version = plan.hasNative ? NativeVersion::Current : NativeVersion::None;
@@ -212,13 +211,13 @@ void Store::stop() {
 
 void Store::refuse() {
     RedisHost& redis = any();
-    const Refusal refusal = Refusal::draw(random_);
-    witness_.noted("Redis refuses: " + refusal.text());
+    const Refusal refusal = drawRefusal(random_);
+    witness_.noted("Redis refuses: " + refusal.text);
     witness_.disturbed();
-    refusal.begin(redis.server());
+    refusal.sets(redis.server(), true);
     kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, refusal] {
-        witness_.noted("Redis refuses no more: " + refusal.text());
-        refusal.end(redis.server());
+        witness_.noted("Redis refuses no more: " + refusal.text);
+        refusal.sets(redis.server(), false);
     });
 }
 
@@ -255,13 +254,6 @@ void Store::dropConnections() {
     }
 }
 
-void Store::writePassword(const std::string& password) const {
-    std::FILE* file = std::fopen(passwordFile_.c_str(), "w");
-    if (file == nullptr || std::fputs(password.c_str(), file) < 0 || std::fclose(file) != 0) {
-        throw std::bad_alloc();
-    }
-}
-
 /// The servers accept both passwords, then nodes have the new one, then the old one is void. If it is void at once, new
 /// connections wait for the nodes.
 void Store::rotatePassword() {
@@ -281,7 +273,7 @@ void Store::rotatePassword() {
     accept(isVoid ? std::vector{next} : std::vector{old, next});
     kernel_.schedule().after(lasting(random_, 200 * kMs), [this, next, noted] {
         noted("nodes have the new password");
-        writePassword(next);
+        writeFile(passwordFile_, next);
         kernel_.schedule().after(kPasswordIsUsed + lasting(random_, 200 * kMs), [this, next] {
             witness_.noted("the old password is void");
             accept({next});

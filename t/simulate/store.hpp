@@ -69,7 +69,6 @@ class Store {
     void rotatePassword();
     void accept(std::vector<std::string> passwords);
     void dropConnections();
-    void writePassword(const std::string& password) const;
     std::string directivesOfServers() const;
 
     Kernel& kernel_;

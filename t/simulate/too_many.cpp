@@ -7,9 +7,6 @@ namespace simulate {
 
 namespace {
 
-/// Entries have milliseconds: two that are so much less than a window apart may be in different ones.
-constexpr Time kRounding = 2 * kMs;
-
 std::string admitted(std::int64_t sum, std::int64_t most, Time begin, Time end) {
     return std::to_string(sum) + " of " + std::to_string(most) + " were admitted from " + inSeconds(begin) + " until " +
            inSeconds(end);

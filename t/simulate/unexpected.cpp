@@ -11,9 +11,6 @@ namespace {
 /// An answer is late after this, and twice the timeout, and the time of the upstream, and delay=.
 constexpr Time kAnswerTakes = 300 * kMs;
 
-/// Blocks have milliseconds.
-constexpr Time kRounding = 2 * kMs;
-
 }  // namespace
 
 /// nginx gives it, or 502 if the upstream has reset the connection.

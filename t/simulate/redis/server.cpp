@@ -202,9 +202,7 @@ std::int64_t Server::execute(Client& client, Words words, std::string& reply) {
     }
     client.isAsking = client.isAsking && (!wasAsking || client.isInTransaction);
     execution.finish();
-    const std::int64_t us = (execution.workNs() + 999) / 1000;
-    state.workUs += us;
-    return us;
+    return (execution.workNs() + 999) / 1000;
 }
 
 // ---- faults
@@ -448,18 +446,6 @@ void Server::copyFrom(const Server& master) {
 
 const Keyspace& Server::keyspace() const {
     return state_->keys;
-}
-
-std::uint64_t Server::evictedKeys() const {
-    return state_->evicted;
-}
-
-std::uint64_t Server::commands() const {
-    return state_->commands;
-}
-
-std::int64_t Server::workUs() const {
-    return state_->workUs;
 }
 
 }  // namespace simulate

@@ -162,9 +162,6 @@ class Server {
     // ---- for checks
 
     const Keyspace& keyspace() const;
-    std::uint64_t evictedKeys() const;
-    std::uint64_t commands() const;
-    std::int64_t workUs() const;
 
   private:
     std::unique_ptr<ServerState> state_;

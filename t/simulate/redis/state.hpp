@@ -49,7 +49,6 @@ struct ServerState {
     std::uint64_t offset = 0;  // the number of effects so far
     std::uint64_t evicted = 0;
     std::uint64_t commands = 0;
-    std::int64_t workUs = 0;
     std::uint64_t clients = 0;
 
     std::uint64_t usedMemory() const;
