@@ -1,9 +1,10 @@
--- The plain call of algorithm=compact: one request for each of one or more logs, without options but a cost, with the
--- same limit, by this server's clock. It is for lua/compact_log.lua, which describes the form of a log, what
+-- The plain call of algorithm=compact: one request for each of one or more logs, with the same limit, by this server's
+-- clock. It is for lua/compact_log.lua, which describes the form of a log, what
 -- lua/plain_log.lua is for algorithm=log.
 --
 -- KEYS   the logs
--- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms)
+-- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms), and perhaps options, as
+--        of lua/plain_log.lua
 -- Reply  as in lua/decide.lua
 --
 -- Logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost takes
@@ -15,7 +16,10 @@
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-local arguments = #ARGV
+local arguments, options = #ARGV, nil
+if arguments == #KEYS + 4 or arguments == 4 and not tonumber(ARGV[4]) then
+  arguments, options = arguments - 1, ARGV[arguments]
+end
 if arguments == 3 or arguments == #KEYS + 3 then
   local call, byte, sub = redis.pcall, string.byte, string.sub
   local pack, unpack = struct.pack, struct.unpack
@@ -25,6 +29,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: about the number of bytes of a request with a cost
+  local has_record = options and string.find(options, 'override', 1, true)
   local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
 
   local time = redis.call('TIME')
@@ -42,6 +47,9 @@ if arguments == 3 or arguments == #KEYS + 3 then
       end
     end
     repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
+      if has_record and call('GET', key .. ':override') then
+        break
+      end
       -- 1. what the head says
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
@@ -122,7 +130,9 @@ if arguments == 3 or arguments == #KEYS + 3 then
       end
 
       local number = ''
-      if room < cost then
+      if room < cost and options then
+        break
+      elseif room < cost then
         -- 3. a denial: until when the log has no room
         local wanted, older = oldest, cost - room - 1  -- there is room when the entry behind the `older` oldest ones leaves
         if cost > limit then
@@ -244,9 +254,12 @@ if arguments == 3 or arguments == #KEYS + 3 then
       end
     until true
 
+    if has_record and reply and not reply.err then
+      reply[6], reply[7] = -1, 0  -- no record, as in override.lua
+    end
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or { costs = costs, keys = {} }
+      left_over = left_over or { costs = costs, options = options, keys = {} }
       left_over[#left_over + 1], left_over.keys[key] = i, true
     end
   end

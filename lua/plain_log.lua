@@ -1,10 +1,12 @@
--- The plain call of algorithm=log: one request for each of one or more logs, without options, with the same limit, by
--- this server's clock. Most calls are plain, so they have a shorter path at the beginning of the script. It decides,
--- writes and replies as lua/sliding_log.lua and lua/decide.lua do. Logs in unusual cases are left to them before anything
--- was added. An error after that is the reply.
+-- The plain call of algorithm=log: one request for each of one or more logs, with the same limit, by this server's clock.
+-- Most calls are plain, so they have a shorter path at the beginning of the script. It decides, writes and replies as
+-- lua/sliding_log.lua and lua/decide.lua do. Logs in unusual cases are left to them before anything was added. An error
+-- after that is the reply.
 --
 -- KEYS   the logs
--- ARGV   the names of their requests, then limit, window (ms), time to live (ms)
+-- ARGV   the names of their requests, then limit, window (ms), time to live (ms), and perhaps options: of block, delay,
+--        ahead, escalates and override. These are of use only to a request that has no room, or whose log has a record: it
+--        is left to the frame
 -- Reply  as in lua/decide.lua
 --
 -- If entries leave, the request is added before they are removed: a key that is emptied may not be touched again. A
@@ -13,10 +15,11 @@
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-if #ARGV == #KEYS + 3 then
+if #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
   local call, format = redis.pcall, string.format
   local keys, names = KEYS, ARGV
-  local limit, window, ttl = ARGV[#KEYS + 1] + 0, ARGV[#KEYS + 2] + 0, ARGV[#KEYS + 3]
+  local limit, window, ttl, options = ARGV[#KEYS + 1] + 0, ARGV[#KEYS + 2] + 0, ARGV[#KEYS + 3], ARGV[#KEYS + 4]
+  local has_record = options and string.find(options, 'override', 1, true)
   local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'  -- as in sliding_log.lua
 
   local time = redis.call('TIME')
@@ -29,6 +32,9 @@ if #ARGV == #KEYS + 3 then
   for i = 1, #keys do
     local key, reply = keys[i], nil
     repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
+      if has_record and call('GET', key .. ':override') then
+        break
+      end
       local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
       local oldest = head[2]
       if not oldest then
@@ -47,7 +53,7 @@ if #ARGV == #KEYS + 3 then
       end
       if oldest > horizon then
         if room == 0 then
-          if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
+          if not options and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
             local reset = oldest + window - now
             reply = { 0, now, 0, reset, reset > 1 and reset or 1 }
           end
@@ -86,18 +92,24 @@ if #ARGV == #KEYS + 3 then
         end
         room = room + left
         oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
-        local permit_life = window >= 100000 and 1000 or window > 100 and window / 100 or 1  -- as in decide.lua
+        local ahead = window >= 100000 and 1000 or window > 100 and window / 100 or 1  -- of permits, as in decide.lua
+        if options then
+          ahead = math.max(ahead, string.match(options, 'ahead=(%d+)') or 0)
+        end
         if oldest == now and left < count
-            and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now + permit_life then
+            and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now + ahead then
           call('PEXPIRE', key, format('%d', 2 * ttl))  -- so the next call detects the step back
         end
       end
       reply = { 1, now, room - 1, oldest + window - now, 0 }
     until true
 
+    if has_record and reply and not reply.err then
+      reply[6], reply[7] = -1, 0  -- no record, as in override.lua
+    end
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or {}
+      left_over = left_over or { options = options }
       left_over[#left_over + 1] = i
     end
   end

@@ -2,7 +2,8 @@
 -- those of the other logs.
 
 if left_over then
-  local keys, arguments, latest, costs = KEYS, ARGV, #ARGV, left_over.costs
+  local keys, arguments, costs, options = KEYS, ARGV, left_over.costs, left_over.options
+  local latest = options and #ARGV - 1 or #ARGV
   local named = latest > 3
   KEYS, ARGV = {}, { '', replies = replies, places = left_over }
   for i = 1, #left_over do
@@ -12,6 +13,9 @@ if left_over then
     if i == 1 or costs then  -- else the other logs have the same numbers
       ARGV[at + 4], ARGV[at + 5], ARGV[at + 6] = arguments[latest - 2], arguments[latest - 1], '0'
       ARGV[at + 7], ARGV[at + 8] = arguments[latest], costs and 'cost=' .. costs[left_over[i]] or ''
+      if options then
+        ARGV[at + 8] = costs and ARGV[at + 8] .. ' ' .. options or options
+      end
     end
   end
 end

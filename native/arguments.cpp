@@ -163,10 +163,14 @@ bool Arguments::readShort() {
     return words_.size() == kKeyOfShort + (rowOf(algorithm_).namesEntries ? 2 : 1);
 }
 
-/// A plain call: one request for each of one or more logs, without options but a cost, by this server's clock.
+/// A plain call: one request for each of one or more logs, with the same limit, by this server's clock. With options,
+/// each is a batch: only scripts have a shorter way for them.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
-    const std::size_t words = words_.size() - at_;
+    std::size_t words = words_.size() - at_;
+    double none = 0;
+    const bool hasOptions = row.hasPlainOptions && words > 3 && !wholeNumberIn(text(words_.size() - 1), none);
+    words -= hasOptions ? 1 : 0;
     const bool hasCosts = row.hasPlainCosts && words == keys_ + 3;
     if (row.plain.empty() || keys_ == 0 || words != (row.namesEntries || hasCosts ? keys_ : 0) + 3) {
         return false;
@@ -179,13 +183,17 @@ bool Arguments::readPlain() {
         plainCosts_.resize(keys_);
     }
     if (!std::ranges::all_of(plainCosts_, [this](double& cost) { return number(cost); }) || !number(latest_.limit) ||
-        !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 || latest_.ttl < 1) {
+        !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 || latest_.ttl < 1 ||
+        (hasOptions && !readOptions(text(at_++)))) {
         latest_ = Settings();
         plainCosts_.clear();
         at_ = begin;
         return false;
     }
-    isPlain_ = true;
+    isPlain_ = !hasOptions;
+    for (std::size_t i = 0; hasOptions && i < keys_; i++) {
+        leavePlain(i);
+    }
     return true;
 }
 
@@ -195,7 +203,7 @@ const AskedBatch& Arguments::leavePlain(std::size_t index) {
         plainOptions_.assign(wordOf(Option::Cost)).append(textOf(cost));
         log.settings.hasOptions = true;
         log.settings.cost = cost;
-        log.settings.options = plainOptions_;
+        log.settings.options = log.settings.options.empty() ? plainOptions_ : log.settings.options;
     }
     return batches_.emplace_back(
         AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = firstKey_ + keys_ + index});

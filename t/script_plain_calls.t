@@ -1,6 +1,6 @@
 # A plain call decides, replies and writes as the frame does: the same random operations on two logs. For one of them
-# plain calls are sent where the module would send them, also with costs; for the other log none are. In between there
-# are calls with other options and clocks, stale contents, blocks, foreign and broken contents.
+# plain calls are sent where the module would send them, also with costs and with options; for the other log none are. In
+# between there are calls with other options and clocks, stale contents, blocks, records, foreign and broken contents.
 # prove: first
 
 use strict;
@@ -11,7 +11,7 @@ use Testbed::Script;
 use Time::HiRes qw(time);
 
 seed();
-my $operations = Testbed::operations(4000, 2);    # of each world
+my $operations = Testbed::operations(4000);    # of each world, or more, until all outcomes were seen
 my $only       = $ENV{TEST_WORLD} // '.';
 
 my $bed    = Testbed->new;
@@ -21,7 +21,11 @@ my $unique = 0;
 use constant {
     BEGIN_MS => 1_800_000_000_000,
     LATE     => 1500,                 # ms between the same command to both logs, at most
+    LEAST    => 8,                    # calls of each outcome
 };
+# options of a plain call
+my @sparing = ('delay=50 ahead=50', 'ahead=50', 'block=40', 'block=40,90', 'block=30 escalates', 'delay=20 ahead=50 block=30', 'override',
+    'block=40 override', 'delay=50 ahead=50 override');
 
 sub any { return $_[int rand @_] }
 
@@ -77,7 +81,9 @@ sub world {
     my @logs = map { { plain => "$name, $title: plain $_", frame => "$name, $title: frame $_", limit => 1 + int rand $world{limits}, window => $world{window} } } 1 .. 6;
     my $now  = BEGIN_MS;
     my %seen;
-    for my $operation (1 .. $operations) {
+    my @outcomes  = ('plain 1', 'plain 0', 'options 1', 'options 0', 'record', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ());
+    my $operation = 0;
+    while (++$operation <= $operations || $operation < 10 * $operations && grep { ($seen{$_} // 0) < LEAST } @outcomes) {
         my $log = any(@logs);
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{window} if rand() < 0.005;
@@ -89,14 +95,15 @@ sub world {
             cap    => 2 * $log->{limit},
             options => '',
         );
-        my $kind = any(('plain') x ($world{costs} ? 6 : 24), $world{costs} ? ('cost') x 24 : (), ('many') x 6, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
-        $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
+        my $kind = any(('plain') x ($world{costs} ? 6 : 24), $world{costs} ? ('cost') x 24 : (), ('many') x 6, ('options') x 12, ('record') x 2, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
+        $asked{options} = any('cost=' . int rand 5, 'count=all', 'cost=' . int(1 + $log->{limit} / 2), 'cost=2 block=40 override', (@sparing) x 2) if $kind eq 'options';
+        $asked{options} = any(@sparing) if $kind eq 'many' && rand() < 0.3;
         $asked{options} = cost(\%world, $log) if $kind eq 'cost';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
         my @together = $kind eq 'many' ? grep { $_ == $log || rand() < 0.5 } @logs : $log;    # one call, of the same limit
         @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it usually exists
-        my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
+        my @foreign = $kind eq 'record' ? any(['DEL', 'KEY:override'], ['SET', 'KEY:override', any('limit=3', 'allow', 'deny', 'broken') . ' until=0 since=1 by=a why='])->@* : $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my %options = map { $_->{plain} => $_ == $log || !$world{costs} ? $asked{options} : cost(\%world, $_) } @together;
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
@@ -105,12 +112,12 @@ sub world {
             my $which = $script == $plain ? 'plain' : 'frame';
             my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, options => $options{ $_->{plain} }, key => $_->{$which} }] } @together;
             my @words =
-                  @foreign           ? map { $_ eq 'KEY' ? $key : $_ } @foreign
+                  @foreign           ? map { s/^KEY(?=:|$)/$key/r } @foreign
                 : $kind eq 'caller'  ? $caller->words($called, \@group)
                 : $kind eq 'back'    ? $script->words(Testbed::Script::taking_back({ now => $now, logged => $at, taken => $at }), [[$log->{name} // 'u0'], $group[1]])
                 :                      $script->words($now, @groups);
             my $keys = $words[2] // 0;
-            $seen{plain}++ if $which eq 'plain' && !@foreign && grep { @words == $_ * $keys + 7 } $name eq 'sliding_log' ? 2 : (1, 2);
+            $seen{plain}++ if $which eq 'plain' && !@foreign && grep { @words == $_ * $keys + 7 || @words == $_ * $keys + 8 } $name eq 'sliding_log' ? 2 : (1, 2);
             push @$replies, told($script->call(@words));
         }
         @$log{qw(at name)} = ($now, $names[0]) if $kind eq 'plain';
@@ -120,16 +127,14 @@ sub world {
         my ($end, $end_as) = map { $_->[0][1] } \@left, \@as;
         my $ends_differ    = grep { abs($left[$_][1] - $as[$_][1]) > LATE } 0 .. $#together;
         my $admitted = $replies->[1] =~ /^\[\[([01]) / ? $1 : 'else';
-        $seen{ $kind =~ /^(?:plain|cost)$/ ? "$kind $admitted" : $kind }++;
+        $seen{ $kind =~ /^(?:plain|cost|options)$/ ? "$kind $admitted" : $kind }++;
         next if $replies->[0] eq $replies->[1] && $left eq $as && !$ends_differ;
         is("$replies->[0]\n$left", "$replies->[1]\n$as", "$name, $title: operation $operation, $kind $asked{options} at $now, limit $asked{limit}");
         is($end, $end_as, "$name, $title: the time to live after operation $operation, $kind");
         return;
     }
-    for my $outcome ('plain 1', 'plain 0', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ()) {
-        cmp_ok($seen{$outcome} // 0, '>', 20, "$name, $title: more than 20 calls are $outcome");
-    }
-    cmp_ok($seen{plain}, '>', $operations / 2, "$name, $title: half of the calls are plain");
+    cmp_ok($seen{$_} // 0, '>=', LEAST, "$name, $title: enough calls are $_, $operation in all") for @outcomes;
+    cmp_ok($seen{plain}, '>', $operation / 2, "$name, $title: half of the calls are plain");
     return;
 }
 

@@ -11,7 +11,7 @@ use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), '+zscore');    # zscore: block=
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), qw(+zscore +get));    # zscore: block=, get: override=
 my $nginx = $bed->serve(
     REDIS       => $redis->address,
     connections => 64,
@@ -29,6 +29,10 @@ HTTP
     location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
     location /costs   { sliding_log_limit costs key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c; empty_gif; }
     location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
+    location /delays  { sliding_log_limit delays key=$arg_k limit=3 window=1h delay=5s; empty_gif; }
+    location /record  { sliding_log_limit record key=$arg_k limit=3 window=1h algorithm=compact cost=2 override=on; empty_gif; }
+    location /id      { sliding_log_limit id key=$arg_k limit=3 window=1h id=$arg_i block=1m; empty_gif; }
+    location /counts  { sliding_log_limit counts key=$arg_k limit=3 window=1h count=all block=1m; empty_gif; }
     location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
     location /metrics { sliding_log_metrics; }
 END
@@ -69,6 +73,12 @@ is(asked('/costs?k=c&c=300002'), '429 cache: ', 'compact with a larger cost: non
 is(asked('/costs?k=b&c=0'),      '200 redis: 9', 'compact with a cost of 0: none');
 is(asked('/costs?k=b&c=1'),      '200 redis: 3', 'compact with a cost of 1: as without');
 is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
+is(asked('/delays?k=a'),  '200 redis: 5', 'delay: a plain call, which has it');
+is(asked('/record?k=a'),  '200 redis: 5', 'override, and a cost: a plain call, which has both');
+$redis->cli('SET', 'rl:sliding:record:{a}:override', 'allow until=0 since=1 by=a why=');
+is(asked('/record?k=a'),  '200 override: 5', 'override: a plain call meets a record');
+is(asked('/id?k=a&i=a'),  '200 redis: 10', 'id: none');
+is(asked('/counts?k=a'),  '200 redis: 9', 'count=all: none');
 
 # Several logs of one limit: one plain call, which has a name for each and the three numbers of all.
 {
@@ -93,7 +103,7 @@ my $loads    = $redis->calls('script|load');
 my $requests = scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address);
 is(asked('/log?k=a'), '200 redis: 4', 'log: the second request is admitted');
 is(asked('/log?k=a'), '200 redis: 4', 'log: the third request is admitted');
-is(asked('/blocks?k=a'), '429 redis: 9', 'log: another location blocks the key');
+is(asked('/blocks?k=a'), '429 redis: 5', 'log: another location blocks the key, by a plain call that has its options');
 is(asked('/log?k=a'), '429 redis: 4', 'log: a plain call meets the block and is denied');
 $redis->cli('SET', 'rl:sliding:log:{b}', 'foreign');
 is(asked('/log?k=b'), '503 error: 4', 'log: a key of another type is refused in one call');

@@ -75,11 +75,12 @@ struct Traits {
 
 struct AlgorithmRow {
     Algorithm algorithm;
-    std::string_view name;    // the value of algorithm=
-    std::string_view script;  // its file in lua/
-    std::string_view plain;   // the file of its plain call, in front of the script; empty: none
-    bool hasPlainCosts;       // plain calls may have costs
-    Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
+    std::string_view name;         // the value of algorithm=
+    std::string_view script;       // its file in lua/
+    std::string_view plain;        // the file of its plain call, in front of the script; empty: none
+    bool hasPlainCosts;            // plain calls may have costs
+    bool hasPlainOptions = false;  // and options that are of use only to a request without room
+    Algorithm decidesAs;           // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
     bool namesEntries;         // entries have names, so that a take-back can be repeated
     Parameters takes;          // of those that only some algorithms take
@@ -96,6 +97,7 @@ inline constexpr std::array kAlgorithms = {
                  .script = "sliding_log",
                  .plain = "plain_log",
                  .hasPlainCosts = false,
+                 .hasPlainOptions = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -109,6 +111,7 @@ inline constexpr std::array kAlgorithms = {
                  .script = "compact_log",
                  .plain = "plain_compact",
                  .hasPlainCosts = true,
+                 .hasPlainOptions = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,

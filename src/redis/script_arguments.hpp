@@ -13,18 +13,27 @@
 
 namespace sliding_log {
 
-/// A request of that log alone, by the server's clock, is a plain call. No option, or of some algorithms a cost alone.
+/// The check has options that are of use only to a request without room, or whose log has a record.
+inline bool hasPlainOptions(const Check& check) {
+    return check.delayMs != 0 || check.aheadMs != 0 || check.blockMs != 0 || check.escalates || check.hasOverride;
+}
+
+/// A request of that log alone, by the server's clock, is a plain call. Some algorithms have plain calls with a cost,
+/// and with such options.
 inline bool isPlain(const Check& check) {
     const AlgorithmRow& row = rowOf(check.algorithm);
-    const OptionsText options(check);
-    const std::string_view text = options.view();
-    const bool isCost = text.starts_with(wordOf(Option::Cost)) && text.find(' ') == std::string_view::npos;
-    return !row.plain.empty() && (text.empty() || (row.hasPlainCosts && isCost && check.cost > 0));
+    const bool hasOthers = check.named || check.countsAll || check.isSettled() || check.ofName.decides();
+    return !row.plain.empty() && !hasOthers && (check.cost == 1 || (row.hasPlainCosts && check.cost > 0)) &&
+           (row.hasPlainOptions || !hasPlainOptions(check));
 }
 
 /// Plain calls for these logs can be one.
 inline bool arePlainTogether(const Check& left, const Check& right) {
-    return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs;
+    const auto haveSameOptions = [&] {
+        return OptionsText::withoutCost(left).view() == OptionsText::withoutCost(right).view();
+    };
+    return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs &&
+           ((!hasPlainOptions(left) && !hasPlainOptions(right)) || haveSameOptions());
 }
 
 /// The settings of a short call (native/arguments.hpp): "compact 100 10000 11000", and a cost other than 1.
@@ -120,6 +129,9 @@ class ScriptArguments {
         number(check.limit);
         number(check.windowMs);
         number(check.ttlMs);
+        if (hasPlainOptions(check)) {
+            sink_.argument(OptionsText::withoutCost(check).view());
+        }
     }
 
     /// A renewal, then for each log renewed(), and member() for each of its entries; see lua/renewal.lua.

@@ -65,7 +65,11 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     virtual bool canBeShort() const { return false; }
 
     /// What an older native module may not know.
-    enum class Variant : std::uint8_t { Usual, PlainCosts, Override, OfName, Ahead, Owes };
+    enum class Variant : std::uint8_t { Usual, PlainCosts, PlainOptions, PlainOverride, Override, OfName, Ahead, Owes };
+
+    bool isPlainWithMore() const {
+        return variant == Variant::PlainCosts || variant == Variant::PlainOptions || variant == Variant::PlainOverride;
+    }
 
     /// Of algorithm and variant; one of kNativeKinds.
     std::size_t nativeKind() const {

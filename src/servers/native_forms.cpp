@@ -16,10 +16,10 @@ NativeForms::Meaning NativeForms::read(Call& call, std::string_view error) {
         return Meaning::Another;
     }
     if (isUnable) {
-        // what is written anew would be sent to the native module again; an older one takes a plain call with costs,
-        // and one without requests, for wrong arguments
-        const bool isLacking = isNativeOlder(error) || !call.isRepeatable() ||
-                               call.variant == Call::Variant::PlainCosts || call.variant == Call::Variant::Ahead;
+        // what is written anew would be sent to the native module again; an older one takes a plain call with costs or
+        // options, and one without requests, for wrong arguments
+        const bool isLacking = isNativeOlder(error) || !call.isRepeatable() || call.isPlainWithMore() ||
+                               call.variant == Call::Variant::Ahead;
         lacks_[call.nativeKind()] = lacks_[call.nativeKind()] || isLacking;
         call.leavesNative = true;
         return Meaning::Another;

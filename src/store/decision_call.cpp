@@ -77,7 +77,7 @@ void DecisionWriter::finish() {
         }
         const bool haveCosts = std::ranges::any_of(
             call_->batches, [](Batch* batch) { return batch->waiters.front().checks.front().cost != 1; });
-        noteCosts(haveCosts);
+        noteForm(call_->batches.front()->waiters.front().checks.front(), haveCosts);
         for (Batch* batch : call_->batches) {
             Waiter& waiter = batch->waiters.front();
             waiter.position = 0;
@@ -93,12 +93,16 @@ void DecisionWriter::finish() {
     text_.writeTo(*call_);
 }
 
-/// Costs of a plain call, which an older native module does not know.
-void DecisionWriter::noteCosts(bool hasCosts) {
-    call_->variant = hasCosts ? Call::Variant::PlainCosts : Call::Variant::Usual;
+/// Costs or options of a plain call, which an older native module does not know.
+void DecisionWriter::noteForm(const Check& first, bool hasCosts) {
+    if (hasPlainOptions(first)) {
+        call_->variant = first.hasOverride ? Call::Variant::PlainOverride : Call::Variant::PlainOptions;
+    } else {
+        call_->variant = hasCosts ? Call::Variant::PlainCosts : Call::Variant::Usual;
+    }
 }
 
-/// A plain call of one request, also as a short call.
+/// A plain call of one request, without options also as a short call.
 void DecisionWriter::writePlain(Batch& only) {
     Waiter& waiter = only.waiters.front();
     const Check& check = waiter.checks.front();
@@ -114,9 +118,9 @@ void DecisionWriter::writePlain(Batch& only) {
     if (isNamed) {
         appendArgument(out, waiter.unique);
     }
-    call_->shortEnd = out.size();
+    call_->shortEnd = beginning.empty() ? 0 : out.size();
     out.append(plain_.arguments());
-    noteCosts(check.cost != 1);
+    noteForm(check, check.cost != 1);
     call_->keys = 1;
     call_->words = 4 + (isNamed ? 1 : 0) + plain_.count();
 }

@@ -27,7 +27,9 @@ class DecisionCall final : public OwnedCall<DecisionCall> {
     bool mayBeNative() const override { return Call::mayBeNative() && !readsRecord; }
     bool canBeShort() const override { return shortEnd > 0 && !leavesShort; }
 
-    bool hasOverride() const { return variant == Variant::Override || variant == Variant::OfName; }
+    bool hasOverride() const {
+        return variant == Variant::Override || variant == Variant::OfName || variant == Variant::PlainOverride;
+    }
 
     std::vector<Batch*> batches;  // in the order of the reply
     std::size_t shortBegin = 0;   // where its short form begins in the command
@@ -64,7 +66,7 @@ class DecisionWriter {
 
   private:
     bool isPlain() const;
-    void noteCosts(bool hasCosts);
+    void noteForm(const Check& first, bool hasCosts);
     void writePlain(Batch& only);
     void write(Batch& batch, const std::string_view* record = nullptr);
 

@@ -19,7 +19,7 @@ class PlainSettings {
     /// Those of this check, for which isPlain() is true.
     void assign(const Check& check) {
         if (algorithm_ != check.algorithm || limit_ != check.limit || windowMs_ != check.windowMs ||
-            ttlMs_ != check.ttlMs || cost_ != check.cost) {
+            ttlMs_ != check.ttlMs || cost_ != check.cost || !hasOptionsOf(check)) {
             write(check);
         }
     }
@@ -30,7 +30,7 @@ class PlainSettings {
     /// What stands behind the key and the name.
     std::string_view arguments() const { return arguments_; }
 
-    /// What stands in front of the key in a short call of the native module.
+    /// What stands in front of the key in a short call of the native module; "": options are not sent so.
     std::string_view shortBeginning() const { return shortBeginning_; }
 
   private:
@@ -43,6 +43,10 @@ class PlainSettings {
         }
         PlainSettings& settings;
     };
+
+    bool hasOptionsOf(const Check& check) const {
+        return hasPlainOptions(check) ? options_ == OptionsText::withoutCost(check).view() : options_.empty();
+    }
 
     void write(const Check& check) {
         limit_ = kOfNoCheck;  // if memory is short meanwhile
@@ -58,10 +62,15 @@ class PlainSettings {
             arguments.plainCost(check);
         }
         arguments.plain(check);
+        options_.clear();
         shortBeginning_.clear();
-        beginCommand(shortBeginning_, rowOf(algorithm_).namesEntries ? 4 : 3);
-        appendArgument(shortBeginning_, kNativeCommand);
-        appendArgument(shortBeginning_, std::string_view(shortSettings(check)));
+        if (hasPlainOptions(check)) {
+            options_ = OptionsText::withoutCost(check).view();
+        } else {
+            beginCommand(shortBeginning_, rowOf(algorithm_).namesEntries ? 4 : 3);
+            appendArgument(shortBeginning_, kNativeCommand);
+            appendArgument(shortBeginning_, std::string_view(shortSettings(check)));
+        }
         limit_ = check.limit;
     }
 
@@ -73,6 +82,7 @@ class PlainSettings {
     std::int64_t ttlMs_ = 0;
     std::int64_t cost_ = 0;
     std::size_t count_ = 0;
+    std::string options_;
     std::string arguments_;
     std::string shortBeginning_;
 };

@@ -58,13 +58,14 @@ sub new {
         $source =~ s/(call\('PEXPIRE', key, log.ttl, 'GT'\)) == 0/($1 or true)/;
         $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
         if ($PLAIN{$name}) {    # the last argument is the time
-            $self->{given} = $source =~ s/^local KEYS, ARGV = KEYS, ARGV\n\K/local given = (#ARGV == 4 or #ARGV == #KEYS + 4) and table.remove(ARGV)\n/m or die "$name: no arguments\n";
+            $self->{given} = $source =~ s/^local KEYS, ARGV = KEYS, ARGV\n\K/local given = (#ARGV == 4 or #ARGV == 5 or #ARGV == #KEYS + 4 or #ARGV == #KEYS + 5) and table.remove(ARGV)\n/m or die "$name: no arguments\n";
             $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(given, 1, -4), string.sub(given, -3) .. '000' }/m
                 or die "$name: no TIME\n";
             $source =~ s/^  KEYS, ARGV = \{\}, \{ \K''/given/m or die "$name: no time is left to the frame\n";
         }
     }
-    $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
+    $self->{plain}         = $options{frame} ? undef : $PLAIN{$name};
+    $self->{plain_options} = $name =~ /^(?:sliding|compact)_log$/;
     $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front step at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
     $self->{short} = $algorithm if $options{native};
@@ -126,7 +127,7 @@ sub words {
     return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
-# The words of a plain call; empty if it is not one. Costs are sent if not all are 1.
+# The words of a plain call; empty if it is not one. Costs are sent if not all are 1, then options if there are any.
 sub plain {
     my ($self, $now, @groups) = @_;
     return if ref $now;
@@ -134,9 +135,10 @@ sub plain {
     for my $group (@groups) {
         my ($requests, $log, @others) = @$group;
         my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
-        my ($cost) = $log{options} =~ ($self->{plain} eq 'plain_compact' ? qr/^(?:cost=([1-9]\d*))?$/ : qr/^()$/) or return;
+        my ($cost, $sparing) = $log{options} =~ /^(?:cost=([1-9]\d*)(?: |$))?((?:(?:delay=\d+|ahead=\d+|block=[\d,]+|escalates|override)(?: |$))*)$/ or return;
+        return if ($cost && $self->{plain} ne 'plain_compact') || (length $sparing && !$self->{plain_options});
         return if @others || ref $requests eq 'HASH' || (ref $requests ? @$requests : $requests) != 1;
-        my $numbers = "@log{qw(limit window ttl)}";
+        my $numbers = "@log{qw(limit window ttl)} $sparing";
         return if $latest && $numbers ne $latest;
         $latest = $numbers;
         push @keys,  $log{key};
@@ -144,11 +146,12 @@ sub plain {
         push @costs, $cost || 1;
     }
     $_ //= 'u' . ++$names for @names;
-    if ($self->{short} && @keys == 1 && $now eq '') {
-        return ('sliding_log.2', "$self->{short} $latest" . ($costs[0] == 1 ? '' : " $costs[0]"), @keys, $self->{plain} eq 'plain_log' ? @names : ());
+    my ($limit, $window, $ttl, $options) = split / /, $latest, 4;
+    if ($self->{short} && @keys == 1 && $now eq '' && $options eq '') {
+        return ('sliding_log.2', "$self->{short} $limit $window $ttl" . ($costs[0] == 1 ? '' : " $costs[0]"), @keys, $self->{plain} eq 'plain_log' ? @names : ());
     }
     my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
-    return ($self->command, scalar @keys, @keys, @each, split(/ /, $latest), $now eq '' ? () : $now);
+    return ($self->command, scalar @keys, @keys, @each, $limit, $window, $ttl, length $options ? $options : (), $now eq '' ? () : $now);
 }
 
 sub log_of {
