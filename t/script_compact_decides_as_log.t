@@ -12,7 +12,7 @@ use Testbed::Script;
 
 seed();
 
-my $operations = $ENV{TEST_OPERATIONS} // 100_000;    # requests; a million take a minute
+my $operations = Testbed::operations(100_000);    # requests; a million take a minute
 my $bed        = Testbed->new;
 my $redis      = $bed->redis;
 my $unique     = 0;
@@ -59,7 +59,8 @@ sub world {
     my $now  = 1_800_000_000_000;
     my $left = $operations * $world{share};
     my ($calls, $denied, $held, $back, $marks) = (0, 0, 0, 0, 0);
-    while ($left > 0) {
+    my $is_seen = sub { return $denied && ($held || !$world{delays}) && ($marks || !$world{marks}) };
+    while ($left > 0 || !$is_seen->() && $left > -10 * $operations * $world{share}) {
         my @calls;
         for (1 .. $world{batch} // 50) {
             $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
@@ -145,9 +146,7 @@ sub world {
     }
     is_exact($_) or return for $world{fixed} ? @logs : ();
     is_fair($_) or return for $world{delays} && !$world{steps_back} && !$world{taken_back} ? @logs : ();
-    ok($denied && ($held || !$world{delays}),
-        "$title: $calls calls, $denied groups denied, $held requests held, $back taken back");
-    cmp_ok($marks, '>', 0, "$title: $marks times a mark is there to be believed, and true") if $world{marks};
+    ok($is_seen->(), "$title: $calls calls, $denied groups denied, $held requests held, $back taken back, $marks true marks believed");
     return;
 }
 
