@@ -10,7 +10,7 @@ use Testbed::Process;
 use Testbed::Relay;
 
 my $bed   = Testbed->new;
-my $redis = $bed->redis;
+my $redis = $bed->redis(args => [qw(--requirepass secret)], auth => [qw(-a secret)]);    # else a call after a refused AUTH is the default user's
 $redis->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 my %tape;
 my ($zero, $one) = map { relay($_) } qw(zero one);

@@ -1,8 +1,8 @@
 package Testbed::Admin;
 
 # A client of a Redis or a Sentinel that stays connected while new clients are refused (maxclients, a
-# changed password). It never waits longer than a second for an answer, and connects again when its server was
-# restarted.
+# changed password). It never waits longer than a second for an answer, or `within` seconds, and connects again when its
+# server was restarted.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use IO::Socket::INET;
 use IO::Socket::UNIX;
 use Time::HiRes qw(time);
 
-# path: of a socket, or port: on the loopback; auth => [words of AUTH]
+# path: of a socket, or port: on the loopback; auth => [words of AUTH]; database => number
 sub new { my ($class, %options) = @_; return bless {%options}, $class }
 
 # The answer as text, an array's elements a line each; an error's text begins with '-'; undef: none.
@@ -26,7 +26,7 @@ sub exchange {
     my $socket = $self->{socket} //= $self->connection or return undef;
     my $text   = join '', '*' . @words . "\r\n", map { '$' . length($_) . "\r\n$_\r\n" } @words;
     my $sent   = syswrite $socket, $text;
-    my $answer = ($sent // 0) == length $text ? $self->answer(time + 1) : undef;
+    my $answer = ($sent // 0) == length $text ? $self->answer(time + ($self->{within} // 1)) : undef;
     delete $self->{socket} if !defined $answer;
     return $answer;
 }
@@ -37,9 +37,10 @@ sub connection {
     my $socket = $self->{path} ? IO::Socket::UNIX->new(Peer => $self->{path}) : IO::Socket::INET->new(PeerAddr => "127.0.0.1:$self->{port}", Timeout => 1);
     return undef if !$socket;
     $self->{socket} = $socket;
-    return $socket if !$self->{auth};
-    my $greeted = $self->exchange('AUTH', @{ $self->{auth} });
-    return defined $greeted ? $self->{socket} : undef;
+    for my $greeting ($self->{auth} ? ['AUTH', @{ $self->{auth} }] : (), $self->{database} ? ['SELECT', $self->{database}] : ()) {
+        return undef if !defined $self->exchange(@$greeting);
+    }
+    return $self->{socket};
 }
 
 sub answer {

@@ -142,7 +142,17 @@ sub end_move {
     my ($self, $slot) = @_;
     my ($from, $to) = @{ delete $self->{moves}{$slot} };
     $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
+    Testbed::wait_until('the new epoch', 5, sub { $self->have_heard_of($to) });
     return $to;
+}
+
+# Do all nodes know the latest epoch of this one? Otherwise the next move may get the same epoch, and then a replica of one
+# of the two has no votes.
+sub have_heard_of {
+    my ($self, $node) = @_;
+    my $id = $self->id($node);
+    my ($epoch) = $node->cli('CLUSTER', 'INFO') =~ /^cluster_my_epoch:(\d+)/m;
+    return !grep { $_->cli('CLUSTER', 'NODES') !~ /^\Q$id\E \S+ \S+ \S+ \d+ \d+ $epoch /m } $self->running;
 }
 
 # The same, with them.
