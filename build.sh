@@ -63,8 +63,9 @@ choose_hiredis() {
 configured() {
     local tree=$1 state
     shift
-    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-} ${SLIDING_LOG_JOINED-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-} ${SLIDING_LOG_SEPARATE-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
+    rm -rf "$tree/objs/addon" # objects of files that are no more
     (cd "$tree" && if ! ./configure "$@" >configure.log 2>&1; then tail -n 20 configure.log >&2; exit 1; fi)
     printf '%s' "$state" >"$tree/state"
 }
@@ -112,6 +113,7 @@ build_simulation() {
     mkdir -p "$out/simulate"
     build_module
     configured_for_simulation "$out/simulate/nginx" '-g1 -O2 -fPIC'
+    rm -rf "$out/simulate/nginx/objs/addon"
     cp -r "$out/nginx/objs/addon" "$out/simulate/nginx/objs/" # newer than all that they depend on
     compiled_for_simulation "$out/simulate/nginx"
     if [ "${1-}" = steps ]; then

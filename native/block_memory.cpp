@@ -15,12 +15,12 @@ namespace {
 // have it do so.
 constexpr Command kMget{.name = "MGET", .asUser = true};
 constexpr Command kSet{.name = "SET", .writes = true, .grows = true, .asUser = true};
-constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
+constexpr Command kDelBlocks{.name = "DEL", .writes = true, .asUser = true};
 
 constexpr std::size_t kNumbers = 3;  // of a block
 constexpr double kMostSteps = 1000;
 
-std::string textOf(const BlockMemory::Blocks& blocks) {
+std::string wordsOf(const BlockMemory::Blocks& blocks) {
     std::string text;
     for (double number : blocks) {
         text += (text.empty() ? "" : " ") + native::textOf(number);
@@ -46,7 +46,7 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
         isRight = blocks[i] <= kLatestTime && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock &&
                   blocks[i + 2] >= 1 && blocks[i + 2] <= kMostSteps;
     }
-    return isRight && textOf(blocks) == text ? blocks : BlockMemory::Blocks();
+    return isRight && wordsOf(blocks) == text ? blocks : BlockMemory::Blocks();
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
 void BlockMemory::write(const Log& log, const Blocks& blocks, double rest) {
     const double slack = std::max(log.ttl - log.window, 1.0);
     redis_.call(kSet, NameBeside(redis_, log.key, kBlocksSuffix).string(),
-                {textOf(blocks), "PX", native::textOf(rest + slack)});
+                {wordsOf(blocks), "PX", native::textOf(rest + slack)});
 }
 
 std::optional<BlockMemory::Blocks> BlockMemory::begin(const Log& log) {
@@ -95,7 +95,7 @@ void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
     if (rest >= 0) {
         write(log, Blocks(blocks.begin() + kNumbers, blocks.end()), rest);
     } else {
-        redis_.call(kDel, NameBeside(redis_, log.key, kBlocksSuffix).string(), {});
+        redis_.call(kDelBlocks, NameBeside(redis_, log.key, kBlocksSuffix).string(), {});
     }
 }
 

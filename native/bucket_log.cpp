@@ -11,7 +11,7 @@ namespace {
 /// The largest debt; more is ignored.
 constexpr double kMostUsed = 1e30;
 
-constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=bucket";
+constexpr const char* kNotBucket = "WRONGTYPE not a log of algorithm=bucket";
 
 /// All digits of a whole number.
 std::string wholeText(double number) {
@@ -75,7 +75,7 @@ bool BucketLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBl
         return false;
     }
     if (!(used >= 0 && used <= kMostUsed)) {
-        throw Error{kNotOurs};
+        throw Error{kNotBucket};
     }
     redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // a call that has written is not refused memory
     redis_.call(kHset, log.key, {"used", wholeText(std::max(used - log.cost * log.window, 0.0))});
@@ -107,7 +107,7 @@ bool BucketLog::owe(Log& log, double more, double, double taken, std::optional<d
         });
     }
     if (hasUsed && !(used >= 0 && used <= kMostUsed && time >= 0 && time <= kLatestTime)) {
-        throw Error{kNotOurs};
+        throw Error{kNotBucket};
     }
     if (!hasUsed) {
         used = 0;
@@ -172,7 +172,7 @@ Found BucketLog::read(Log& log) {
         }
     });
     if (!isOurs || !(used >= 0 && used <= kMostUsed && time <= kLatestTime)) {
-        return {.error = kNotOurs};
+        return {.error = kNotBucket};
     }
     log.wasBlocked = log.isBlocked && log.blockedUntil <= now;
     if (log.wasBlocked) {

@@ -66,17 +66,13 @@ bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) 
     return true;
 }
 
-namespace {
-
-struct Number {
-    double value;
-    bool isRun;
-};
-
-}  // namespace
-
 /// Some numbers of a log, after entries were taken out of them.
 struct CompactLog::Numbers {
+    struct Number {
+        double value;
+        bool isRun;
+    };
+
     std::vector<Number> all;
     std::size_t changed = 0;  // the index of the first changed number
     std::size_t last = 0;     // how many numbers there are up to the one behind the change

@@ -7,7 +7,7 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=counter";
+constexpr const char* kNotCounter = "WRONGTYPE not a log of algorithm=counter";
 
 /// As Lua's % for a positive divisor: the result is never negative.
 double modulo(double number, double divisor) {
@@ -171,7 +171,7 @@ Found CounterLog::read(Log& log) {
         }
     });
     if (!isOurs || log.here + log.before > kMostExact) {
-        return {.error = kNotOurs};
+        return {.error = kNotCounter};
     }
     if (log.isBlocked && log.blockedUntil <= now) {
         log.isBlocked = false;
@@ -242,7 +242,7 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
             if (numberIn(name, begin) && begin >= start && begin < start + log.window &&
                 (begin <= taken || begin == start)) {
                 if (!numberIn(text, value) || !(value >= 0)) {
-                    throw Error{kNotOurs};
+                    throw Error{kNotCounter};
                 }
                 counts.push_back({std::string(name), begin, value});
             }
@@ -297,7 +297,7 @@ bool CounterLog::owe(Log& log, double more, double logged, double, std::optional
                 return;
             }
             if (!numberIn(text, count)) {
-                throw Error{kNotOurs};
+                throw Error{kNotCounter};
             }
             counted += count;
             if ((ended || begin <= at) && begin > since) {

@@ -8,7 +8,7 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=quota";
+constexpr const char* kNotQuota = "WRONGTYPE not a log of algorithm=quota";
 
 /// The time of the first request in the name of a field; false: it is not a field of this algorithm.
 bool firstIn(std::string_view field, double& time) {
@@ -79,7 +79,7 @@ Found QuotaLog::read(Log& log) {
         leaveBehind(log.leaving, name);
     });
     if (!isOurs || log.used > kMostExact) {
-        return {.error = kNotOurs};
+        return {.error = kNotQuota};
     }
     log.changed = log.moved > 0;
     log.hasFrees = true;
@@ -127,7 +127,7 @@ bool QuotaLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBlo
         double first = 0;
         double count = 0;
         if (!firstIn(name, first) || !numberIn(text, count) || count < 0) {
-            throw Error{kNotOurs};
+            throw Error{kNotQuota};
         }
         if (left <= 0 || first > taken || periodOf(log, first) != periodOf(log, taken)) {
             return;

@@ -22,7 +22,7 @@ constexpr Command kZremByRank{.name = "ZREMRANGEBYRANK", .writes = true};
 constexpr Command kZremByScore{.name = "ZREMRANGEBYSCORE", .writes = true};
 constexpr Command kZscore{.name = "ZSCORE"};
 
-constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=log or sampled";
+constexpr const char* kNotZset = "WRONGTYPE not a log of algorithm=log or sampled";
 
 }  // namespace
 
@@ -165,7 +165,7 @@ double ZsetLog::rankOfOldest(const Log& log, double known, double count) {
 void ZsetLog::prune(Log& log, const std::string& member, double& score, bool& has, double& count, double stale) {
     double length = 0;
     if (score < 0 && !numberIn(blockLengthIn(member), length)) {
-        throw Error{kNotOurs};
+        throw Error{kNotZset};
     }
     const bool isBlocked = score < 0 && -score > clock_.now;
     if (isBlocked) {

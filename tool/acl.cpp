@@ -17,7 +17,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kAclOptions = {
     kAlgorithmsOption,
     kOverrideOption,
     Option{"--for", "WHOM", "nginx or tool; nginx"},
@@ -116,7 +116,7 @@ std::string json(const std::vector<Line>& lines) {
     return out.endArray().endObject().line() + "\n";
 }
 
-Status run(const Context& context) {
+Status runAcl(const Context& context) {
     if (!context.arguments.words().empty()) {
         throw UsageError("acl takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
     }
@@ -132,7 +132,7 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kAcl = {
-    "acl",    "",  "prints the ACL SETUSER command with the rights that --user needs; does not connect to Redis",
-    kOptions, run, false};
+    "acl",       "",     "prints the ACL SETUSER command with the rights that --user needs; does not connect to Redis",
+    kAclOptions, runAcl, false};
 
 }  // namespace sliding_log::tool

@@ -17,7 +17,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kBlockedOptions = {
     kPauseOption,
     kForOption,
     kSecretOption,
@@ -112,7 +112,7 @@ std::string json(const Context& context, const BlockedKeys& blocked, std::int64_
     return out.endArray().endObject().line() + "\n";
 }
 
-Status run(const Context& context) {
+Status runBlocked(const Context& context) {
     const Arguments& arguments = context.arguments;
     const std::string name = nameOrAll(arguments);
     const ScanBudget budget = budgetOf(arguments);
@@ -145,6 +145,6 @@ Status run(const Context& context) {
 
 const ToolCommand kBlocked = {"blocked", "[NAME]",
                               "lists the keys that are blocked (block=), of one limit or of all, and until when",
-                              kOptions, run};
+                              kBlockedOptions, runBlocked};
 
 }  // namespace sliding_log::tool

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kSentinelMode = "sentinel";
 
-constexpr std::array kOptions = {
+constexpr std::array kAll = {
     Option{kNginxConfOption, "FILE", "nginx's configuration, with the sliding_log_redis and limits"},
     Option{kStoreOption, "NAME", "the sliding_log_redis block, if there are several; the store of the limit"},
     Option{"--server", "HOST[:PORT]", "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1",
@@ -101,7 +101,7 @@ void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
 
 }  // namespace
 
-const std::span<const Option> kConnectionOptions(kOptions);
+const std::span<const Option> kConnectionOptions(kAll);
 
 StoreSettings storeAddress(const Arguments& arguments) {
     StoreSettings settings;

@@ -27,7 +27,7 @@ namespace {
 constexpr Option kCompareOption{"--compare", "FILE",
                                 "nginx's configuration of another node: what differs from --nginx-conf"};
 
-constexpr std::array kOptions = {
+constexpr std::array kDoctorOptions = {
     kAlgorithmsOption,
     kOverrideOption,
     kCheckUserOption,
@@ -412,7 +412,7 @@ std::optional<NginxSettings> comparedWith(const Context& context) {
     return NginxSettings(file);
 }
 
-Status run(const Context& context) {
+Status runDoctor(const Context& context) {
     if (!context.arguments.words().empty()) {
         throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
     }
@@ -433,6 +433,6 @@ Status run(const Context& context) {
 const ToolCommand kDoctor = {
     "doctor", "",
     "checks whether a Redis is suitable for the limits; exit status 0: ok, 1: warning, 2: critical, 3: no reply",
-    kOptions, run};
+    kDoctorOptions, runDoctor};
 
 }  // namespace sliding_log::tool

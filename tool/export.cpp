@@ -22,7 +22,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kExportOptions = {
     Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
     kPauseOption,
     kSecretOption,
@@ -276,7 +276,7 @@ Status exportAll(const Context& context, const std::string& name, Output& output
     return unseen != Status::Ok ? unseen : moved ? Status::Warning : status;
 }
 
-Status run(const Context& context) {
+Status runExport(const Context& context) {
     const std::vector<std::string>& words = context.arguments.words();
     const std::string format = context.arguments.text("--format", "json");
     if (format != "json" && format != "csv") {
@@ -297,6 +297,6 @@ Status run(const Context& context) {
 
 const ToolCommand kExport = {"export", "NAME [VALUE] | KEY",
                              "prints every entry of every log of a limit (algorithm=log), or of one log, for audits",
-                             kOptions, run};
+                             kExportOptions, runExport};
 
 }  // namespace sliding_log::tool

@@ -11,7 +11,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-std::string_view nameOf(Status status) {
+std::string_view statusName(Status status) {
     return status == Status::Ok ? "ok" : status == Status::Warning ? "warning" : "critical";
 }
 
@@ -51,15 +51,15 @@ std::string Findings::human() const {
         out += printable(at->server) + "\n" + table.text();
         at = end;
     }
-    return out + "status: " + coloured(nameOf(worst()), colourOf(worst())) + "\n";
+    return out + "status: " + coloured(statusName(worst()), colourOf(worst())) + "\n";
 }
 
 std::string Findings::json() const {
     Json out;
-    out.beginObject().member("status", nameOf(worst())).name("checks").beginArray();
+    out.beginObject().member("status", statusName(worst())).name("checks").beginArray();
     for (const Finding& finding : all_) {
         out.beginObject().member("server", finding.server).member("check", finding.check);
-        out.member("status", nameOf(finding.status)).member("text", finding.text).endObject();
+        out.member("status", statusName(finding.status)).member("text", finding.text).endObject();
     }
     return out.endArray().endObject().line() + "\n";
 }

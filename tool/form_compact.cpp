@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kCommands = {"time"sv, "getrange"sv, "setrange"sv, "set"sv, "pexpire"sv, "del"sv, "pttl"sv};
+constexpr std::array kCompactCommands = {"time"sv, "getrange"sv, "setrange"sv, "set"sv, "pexpire"sv, "del"sv, "pttl"sv};
 
 constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read as a whole: about 30 million requests
 
@@ -91,20 +91,20 @@ std::int64_t forEach(std::string_view numbers, const Head& head, Visit visit) {
     return passed;
 }
 
-Command probe(const std::string& key) {
+Command probeCompact(const std::string& key) {
     return {"GETRANGE", key, "0", std::to_string(kCompactStateBytes - 1)};
 }
 
-bool matches(ReplyView probed) {
+bool isCompact(ReplyView probed) {
     return readHead(probed.text()).has_value();
 }
 
-std::optional<std::int64_t> count(ReplyView probed) {
+std::optional<std::int64_t> countOfCompact(ReplyView probed) {
     const std::optional<Head> head = readHead(probed.text());
     return head ? std::optional(head->used) : std::nullopt;
 }
 
-State read(Store& store, const std::string& key, const ReadSettings& settings) {
+State readCompact(Store& store, const std::string& key, const ReadSettings& settings) {
     const Reply reply = store.ask(key, {"GETRANGE", key, "0", std::to_string(kMostBytes - 1)});
     const std::string_view log = checked(reply, "GETRANGE").text();
     const std::optional<Head> head = readHead(log);
@@ -146,6 +146,7 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
 
 }  // namespace
 
-const Form kCompactForm = {Algorithm::Compact, kCommands, {}, probe, matches, count, read};
+const Form kCompactForm = {Algorithm::Compact, kCompactCommands, {},         probeCompact,
+                           isCompact,          countOfCompact,   readCompact};
 
 }  // namespace sliding_log::tool

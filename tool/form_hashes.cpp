@@ -17,9 +17,9 @@ using namespace std::string_view_literals;
 
 constexpr std::array kCounterCommands = {"time"sv, "hgetall"sv, "hget"sv, "hincrby"sv, "hset"sv, "hdel"sv, "pexpire"sv};
 constexpr std::array kBucketCommands = {"time"sv, "hgetall"sv, "hget"sv, "hset"sv, "hdel"sv, "pexpire"sv};
-constexpr std::array kBlockCommands = {"pttl"sv};
+constexpr std::array kHashBlockCommands = {"pttl"sv};
 
-Command probe(const std::string& key) {
+Command probeHash(const std::string& key) {
     return {"HGETALL", key};
 }
 
@@ -121,7 +121,7 @@ std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>&
 }
 
 State readCounter(Store& store, const std::string& key, const ReadSettings& settings) {
-    const Reply fields = store.ask(key, probe(key));
+    const Reply fields = store.ask(key, probeHash(key));
     std::map<std::int64_t, std::int64_t> counts = countsIn(checked(fields, "HGETALL"));
     State state;
     state.entries = sumOfCounts(fields);
@@ -163,7 +163,7 @@ bool isBucket(ReplyView probed) {
 /// The used part has a meaning only with the limit and the window: it is in tokens * window, and each ms gives back
 /// `limit` of it.
 State readBucket(Store& store, const std::string& key, const ReadSettings& settings) {
-    const Reply fields = store.ask(key, probe(key));
+    const Reply fields = store.ask(key, probeHash(key));
     const std::int64_t taken = checked(fields, "HGETALL").field("used").numberOr(0);
     State state;
     state.newestMs = fields.field("time").number();
@@ -187,12 +187,11 @@ State readBucket(Store& store, const std::string& key, const ReadSettings& setti
 
 }  // namespace
 
-const Form kCounterForm = {Algorithm::Counter, kCounterCommands, kBlockCommands, probe,
+const Form kCounterForm = {Algorithm::Counter, kCounterCommands, kHashBlockCommands, probeHash,
                            isCounter,          sumOfCounts,      readCounter};
 
-const Form kBucketForm = {Algorithm::Bucket, kBucketCommands,
-                          kBlockCommands,    probe,
-                          isBucket,          [](ReplyView) { return std::optional<std::int64_t>(); },
+const Form kBucketForm = {Algorithm::Bucket, kBucketCommands, kHashBlockCommands,
+                          probeHash,         isBucket,        [](ReplyView) { return std::optional<std::int64_t>(); },
                           readBucket};
 
 }  // namespace sliding_log::tool

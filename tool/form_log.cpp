@@ -12,27 +12,27 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kCommands = {"time"sv,         "zrange"sv,           "zcard"sv,           "zadd"sv,
-                                  "pexpire"sv,      "zremrangebyscore"sv, "zremrangebyrank"sv, "zrem"sv,
-                                  "zrangebyscore"sv};
-constexpr std::array kBlockCommands = {"zscore"sv, "pttl"sv};
+constexpr std::array kLogCommands = {"time"sv,         "zrange"sv,           "zcard"sv,           "zadd"sv,
+                                     "pexpire"sv,      "zremrangebyscore"sv, "zremrangebyrank"sv, "zrem"sv,
+                                     "zrangebyscore"sv};
+constexpr std::array kLogBlockCommands = {"zscore"sv, "pttl"sv};
 
-Command probe(const std::string& key) {
+Command probeLog(const std::string& key) {
     return {"ZCOUNT", key, "0", "+inf"};
 }
 
-bool matches(ReplyView probed) {
+bool isLog(ReplyView probed) {
     return !probed.isError();
 }
 
-std::optional<std::int64_t> count(ReplyView probed) {
+std::optional<std::int64_t> countOfLog(ReplyView probed) {
     return probed.number();
 }
 
-State read(Store& store, const std::string& key, const ReadSettings& settings) {
+State readLog(Store& store, const std::string& key, const ReadSettings& settings) {
     State state;
     const std::array<Command, 6> ends = {{{"MULTI"},
-                                          probe(key),
+                                          probeLog(key),
                                           {"ZRANGE", key, "0", "0", "WITHSCORES"},
                                           {"ZRANGE", key, "1", "1", "WITHSCORES"},
                                           {"ZRANGE", key, "-1", "-1", "WITHSCORES"},
@@ -75,10 +75,10 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
 
 }  // namespace
 
-const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, probe, matches, count, read};
+const Form kLogForm = {Algorithm::Log, kLogCommands, kLogBlockCommands, probeLog, isLog, countOfLog, readLog};
 
 // The data of these are like those of `log`, so they are found by their names only.
-const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, probe, matches, count, read};
-const Form kInflightForm = {Algorithm::Inflight, kCommands, {}, probe, matches, count, read};
+const Form kSampledForm = {Algorithm::Sampled, kLogCommands, kLogBlockCommands, probeLog, isLog, countOfLog, readLog};
+const Form kInflightForm = {Algorithm::Inflight, kLogCommands, {}, probeLog, isLog, countOfLog, readLog};
 
 }  // namespace sliding_log::tool

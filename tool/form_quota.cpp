@@ -16,9 +16,9 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array kCommands = {"time"sv, "hgetall"sv, "hincrby"sv, "hdel"sv, "pexpire"sv};
+constexpr std::array kQuotaCommands = {"time"sv, "hgetall"sv, "hincrby"sv, "hdel"sv, "pexpire"sv};
 
-Command probe(const std::string& key) {
+Command probeQuota(const std::string& key) {
     return {"HGETALL", key};
 }
 
@@ -71,7 +71,7 @@ std::optional<std::int64_t> countOf(ReplyView probed) {
 
 /// If the clock has stepped back, the later period goes on.
 State readQuota(Store& store, const std::string& key, const ReadSettings& settings) {
-    const Reply fields = store.ask(key, probe(key));
+    const Reply fields = store.ask(key, probeQuota(key));
     const Counted counted = latestIn(checked(fields, "HGETALL")).value_or(Counted{kDayMs, settings.nowMs, 0});
     const Period current = periodAt(settings.nowMs, counted.windowMs);
     const Period latest = periodAt(counted.beganMs, counted.windowMs);
@@ -91,6 +91,6 @@ State readQuota(Store& store, const std::string& key, const ReadSettings& settin
 
 }  // namespace
 
-const Form kQuotaForm = {Algorithm::Quota, kCommands, {}, probe, isQuota, countOf, readQuota};
+const Form kQuotaForm = {Algorithm::Quota, kQuotaCommands, {}, probeQuota, isQuota, countOf, readQuota};
 
 }  // namespace sliding_log::tool

@@ -15,7 +15,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kInspectOptions = {
     Option{"--limit", "N", "the limit; without it, \"remaining\" is not shown"},
     Option{"--window", "TIME", "the window; estimated from the log if possible"},
     Option{"--lease", "TIME", "the log is of algorithm=inflight, with this lease"},
@@ -24,7 +24,7 @@ constexpr std::array kOptions = {
     kSecretOption,
 };
 
-struct Found {
+struct FoundLog {
     const Form* form = nullptr;  // nullptr: no log
     ReadSettings settings;       // with the limit that decides: that of the record, if it has one
     BesideLog beside;
@@ -41,12 +41,12 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
     return isoTime(*ms) + (*ms > now ? ", in " + duration(*ms - now) : ", " + duration(now - *ms) + " ago");
 }
 
-bool isInflight(const Found& found) {
+bool isInflight(const FoundLog& found) {
     return found.form != nullptr && traitsOf(found.form->algorithm).countsUnderWay;
 }
 
 /// The record that decides, or changes what decides; nullptr: none.
-const OverrideRecord* obeyed(const Found& found) {
+const OverrideRecord* obeyed(const FoundLog& found) {
     return found.beside.record && found.unreadIn == nullptr ? &*found.beside.record : nullptr;
 }
 
@@ -61,14 +61,14 @@ std::string overrideRetryText(const Override& override, std::int64_t nowMs) {
 }
 
 /// What `remaining` counts.
-std::int64_t capacityOf(const Found& found) {
+std::int64_t capacityOf(const FoundLog& found) {
     const std::int64_t limit = *found.settings.limit;
     return found.form != nullptr && takes(found.form->algorithm, Parameter::Burst)
                ? found.settings.burst.value_or(limit)
                : limit;
 }
 
-std::string retryText(const Found& found) {
+std::string retryText(const FoundLog& found) {
     const State& state = found.state;
     if (const OverrideRecord* record = obeyed(found); decidesAlone(record)) {
         return overrideRetryText(record->override, found.settings.nowMs);
@@ -112,7 +112,7 @@ void addStep(Json& out, const std::optional<RememberedBlock>& last) {
     }
 }
 
-void addOverride(Table& table, const Found& found) {
+void addOverride(Table& table, const FoundLog& found) {
     if (!found.beside.trouble.empty()) {
         table.row({"override", {found.beside.trouble, Colour::Bad}});
     }
@@ -131,7 +131,7 @@ void addOverride(Table& table, const Found& found) {
     table.row({"since", isoTime(record.sinceMs)});
 }
 
-void addOverride(Json& out, const Found& found) {
+void addOverride(Json& out, const FoundLog& found) {
     if (!found.beside.trouble.empty()) {
         out.member("override_trouble", found.beside.trouble);
     }
@@ -147,7 +147,7 @@ void addOverride(Json& out, const Found& found) {
     out.name("obeyed").boolean(found.unreadIn == nullptr).endObject();
 }
 
-std::string human(const std::string& key, const Found& found) {
+std::string human(const std::string& key, const FoundLog& found) {
     const State& state = found.state;
     Table table({{""}, {""}});
     table.row({"key", printable(key)});
@@ -200,7 +200,7 @@ std::string human(const std::string& key, const Found& found) {
     return table.text();
 }
 
-std::string json(const std::string& key, const Found& found) {
+std::string json(const std::string& key, const FoundLog& found) {
     Json out;
     const auto optional = [&](std::string_view name, std::optional<std::int64_t> value) {
         if (value) {
@@ -266,7 +266,7 @@ void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* 
 }
 
 /// The limit of a record stands for that of the configuration.
-void obeyLimit(Found& found) {
+void obeyLimit(FoundLog& found) {
     const OverrideRecord* record = obeyed(found);
     if (record == nullptr || record->override.what != Override::What::Limit) {
         return;
@@ -279,7 +279,7 @@ void obeyLimit(Found& found) {
 }
 
 /// A record that allows or denies goes before whatever the log has.
-void obeyDecision(Found& found) {
+void obeyDecision(FoundLog& found) {
     const OverrideRecord* record = obeyed(found);
     if (!decidesAlone(record)) {
         return;
@@ -293,7 +293,7 @@ void obeyDecision(Found& found) {
 }
 
 /// A block, and a record, outlive the log.
-Status tellNone(const Context& context, const std::string& shown, Found& found) {
+Status tellNone(const Context& context, const std::string& shown, FoundLog& found) {
     obeyDecision(found);
     const bool hasRecord = found.beside.record || !found.beside.trouble.empty();
     if (context.json) {
@@ -333,10 +333,10 @@ const Form* formOf(Store& store, const Context& context, const NginxLimit* limit
                                                : form;
 }
 
-Status run(const Context& context) {
+Status runInspect(const Context& context) {
     const std::vector<std::string>& words = context.arguments.words();
     const NginxLimit* limit = words.empty() ? nullptr : context.limitOf(words[0]);
-    Found found;
+    FoundLog found;
     take(found.settings, context.arguments, limit, limit != nullptr && limit->algorithm == kSampledForm.name());
     if (limit != nullptr && !limit->obeysKeys) {
         found.unreadIn = context.nginx->file().c_str();
@@ -368,7 +368,7 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "shows a log, and when there is room again", kOptions,
-                              run};
+const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "shows a log, and when there is room again",
+                              kInspectOptions, runInspect};
 
 }  // namespace sliding_log::tool

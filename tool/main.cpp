@@ -34,8 +34,8 @@ const NginxLimit* Context::limitOf(std::string_view nameOrKey) const {
 
 namespace {
 
-const std::array kCommands = {&kSize,    &kDoctor, &kInspect, &kTop,       &kReset,  &kBlocked,
-                              &kUnblock, &kSet,    &kUnset,   &kOverrides, &kExport, &kAcl};
+const std::array kToolCommands = {&kSize,    &kDoctor, &kInspect, &kTop,       &kReset,  &kBlocked,
+                                  &kUnblock, &kSet,    &kUnset,   &kOverrides, &kExport, &kAcl};
 
 constexpr std::array kEverywhere = {
     Option{"--json", "", "JSON instead of tables"},
@@ -59,7 +59,7 @@ std::string optionRows(std::span<const Option> options) {
 
 std::string usage() {
     Table table({{""}, {""}});
-    for (const ToolCommand* command : kCommands) {
+    for (const ToolCommand* command : kToolCommands) {
         table.row({"  " + std::string(command->name) +
                        (command->operands.empty() ? "" : " " + std::string(command->operands)),
                    std::string(command->help)});
@@ -152,15 +152,15 @@ Status runWith(const ToolCommand& command, Arguments& arguments) {
 }
 
 const ToolCommand* commandNamed(std::string_view name) {
-    const auto* const found = std::ranges::find(kCommands, name, &ToolCommand::name);
-    return found == kCommands.end() ? nullptr : *found;
+    const auto* const found = std::ranges::find(kToolCommands, name, &ToolCommand::name);
+    return found == kToolCommands.end() ? nullptr : *found;
 }
 
 const ToolCommand& knownCommand(std::string_view name) {
     const ToolCommand* command = commandNamed(name);
     if (command == nullptr) {
         std::vector<std::string_view> names;
-        std::ranges::transform(kCommands, std::back_inserter(names), &ToolCommand::name);
+        std::ranges::transform(kToolCommands, std::back_inserter(names), &ToolCommand::name);
         throw UsageError("unknown command \"" + printable(name) + "\"" + didYouMean(name, names) +
                          "; see sliding-log --help");
     }

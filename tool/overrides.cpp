@@ -16,14 +16,14 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kOverridesOptions = {
     kPauseOption,
     kForOption,
     kSecretOption,
 };
 
 /// By the key of the log, or prefix and NAME; nullopt: what is there is no record, and counts as none.
-using Found = std::map<std::string, std::optional<OverrideRecord>>;
+using FoundRecords = std::map<std::string, std::optional<OverrideRecord>>;
 
 /// True for prefix and NAME.
 bool isOfName(const Context& context, std::string_view key) {
@@ -40,7 +40,8 @@ std::string shown(const Context& context, const std::string& key) {
     return isOfName(context, key) ? "all keys of " + key.substr(context.prefix.size()) : context.shown(key);
 }
 
-void read(const Context& context, Store& store, const Endpoint& where, std::vector<std::string> keys, Found& found) {
+void read(const Context& context, Store& store, const Endpoint& where, std::vector<std::string> keys,
+          FoundRecords& found) {
     std::erase_if(keys, [&](const std::string& key) { return !isRecord(context, key); });
     std::vector<Command> commands;
     std::ranges::transform(keys, std::back_inserter(commands), [](const std::string& key) {
@@ -58,7 +59,7 @@ void read(const Context& context, Store& store, const Endpoint& where, std::vect
     }
 }
 
-std::string human(const Context& context, const Found& found) {
+std::string human(const Context& context, const FoundRecords& found) {
     Table table({{"key"}, {"what"}, {"until"}, {"why"}, {"since"}, {"by"}});
     for (const auto& [key, record] : found) {
         const std::string its = printable(shown(context, key));
@@ -72,7 +73,7 @@ std::string human(const Context& context, const Found& found) {
     return table.text();
 }
 
-std::string json(const Context& context, const Found& found, const Scanned& scanned) {
+std::string json(const Context& context, const FoundRecords& found, const Scanned& scanned) {
     Json out;
     out.beginObject();
     if (context.isOneOfSeveral) {
@@ -96,12 +97,12 @@ std::string json(const Context& context, const Found& found, const Scanned& scan
     return out.endArray().endObject().line() + "\n";
 }
 
-Status run(const Context& context) {
+Status runOverrides(const Context& context) {
     const Arguments& arguments = context.arguments;
     const std::string name = nameOrAll(arguments);
     const ScanBudget budget = budgetOf(arguments);
     Store store(context.settings);
-    Found found;
+    FoundRecords found;
     const Scanned scanned = scan(
         store, recordPattern(context.prefix, name), budget,
         [&](const Endpoint& where, const std::vector<std::string>& keys) { read(context, store, where, keys, found); });
@@ -118,8 +119,8 @@ Status run(const Context& context) {
 const ToolCommand kOverrides = {"overrides",
                                 "[NAME]",
                                 "lists what set has changed, of one limit or of all",
-                                kOptions,
-                                run,
+                                kOverridesOptions,
+                                runOverrides,
                                 true,
                                 [](const Arguments&) { return true; }};
 

@@ -6,7 +6,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-std::optional<std::int64_t> leadingNumber(std::string_view text) {
+std::optional<std::int64_t> integerAtStart(std::string_view text) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc()) {
@@ -22,7 +22,7 @@ std::optional<std::int64_t> ReplyView::number() const {
     if (reply_ != nullptr && reply_->type == REDIS_REPLY_INTEGER) {
         return reply_->integer;
     }
-    return isError() ? std::nullopt : leadingNumber(text());
+    return isError() ? std::nullopt : integerAtStart(text());
 }
 
 ReplyView ReplyView::field(std::string_view name) const {
@@ -51,7 +51,7 @@ std::string_view infoField(std::string_view info, std::string_view field) {
 }
 
 std::int64_t infoNumber(std::string_view info, std::string_view field) {
-    return leadingNumber(infoField(info, field)).value_or(0);
+    return integerAtStart(infoField(info, field)).value_or(0);
 }
 
 }  // namespace sliding_log::tool

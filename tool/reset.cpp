@@ -12,9 +12,9 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {kSecretOption};
+constexpr std::array kResetOptions = {kSecretOption};
 
-Status run(const Context& context) {
+Status runReset(const Context& context) {
     const std::string target = targetKey(context);
     Store store(context.settings);
     const std::string key = wholeKey(store, context, target);
@@ -34,6 +34,7 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log and the blocks of its client", kOptions, run};
+const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log and the blocks of its client", kResetOptions,
+                            runReset};
 
 }  // namespace sliding_log::tool

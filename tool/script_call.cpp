@@ -11,7 +11,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-struct Words {
+struct CallWords {
     void key(std::string_view text) { keys.emplace_back(text); }
     void argument(std::string_view text) { arguments.emplace_back(text); }
 
@@ -38,7 +38,7 @@ Check checkOf(Algorithm algorithm, std::string_view key, const CheckSettings& se
 
 Command scriptCall(Algorithm algorithm, const std::string& key, const CheckSettings& settings,
                    std::span<const std::string> names) {
-    Words words;
+    CallWords words;
     ScriptArguments arguments(words);
     arguments.decide(algorithm, std::to_string(settings.nowMs));
     arguments.batch(1, names.size());

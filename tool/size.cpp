@@ -19,7 +19,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kSizeOptions = {
     Option{"--keys", "N", "keys with requests in a window; 10000"},
     Option{"--entries", "N", "requests of one key in a window; 1000"},
     Option{"--window", "TIME", "the window; 1m"},
@@ -243,7 +243,7 @@ std::string json(const Plan& plan, const Memory& memory, const std::vector<Measu
     return out.endArray().endObject().line() + "\n";
 }
 
-Status run(const Context& context) {
+Status runSize(const Context& context) {
     const Arguments& arguments = context.arguments;
     if (!arguments.words().empty()) {
         throw UsageError("size takes no operand: \"" + printable(arguments.words().front()) + "\"");
@@ -268,6 +268,7 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kSize = {"size", "", "measures the memory that logs take in Redis, by algorithm", kOptions, run};
+const ToolCommand kSize = {"size", "", "measures the memory that logs take in Redis, by algorithm", kSizeOptions,
+                           runSize};
 
 }  // namespace sliding_log::tool

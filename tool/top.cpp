@@ -16,7 +16,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kTopOptions = {
     Option{"--count", "N", "the number of logs; 20"},
     Option{"--by", "WHAT", "entries or bytes; bytes if the user may run MEMORY USAGE"},
     kPauseOption,
@@ -165,7 +165,7 @@ std::string json(const std::vector<Log>& logs, const Seen& seen, std::int64_t us
     return out.endArray().endObject().line() + "\n";
 }
 
-Status run(const Context& context) {
+Status runTop(const Context& context) {
     const Arguments& arguments = context.arguments;
     const std::string name = nameOrAll(arguments);
     const std::string by = arguments.text("--by", "bytes");
@@ -206,6 +206,6 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kTop = {"top", "[NAME]", "lists the largest logs, of one limit or of all", kOptions, run};
+const ToolCommand kTop = {"top", "[NAME]", "lists the largest logs, of one limit or of all", kTopOptions, runTop};
 
 }  // namespace sliding_log::tool

@@ -13,7 +13,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {kSecretOption};
+constexpr std::array kUnblockOptions = {kSecretOption};
 
 /// A STRING (algorithm=compact) is only changed while it is in its blocked form: the block then has ended in 1970. The
 /// next request writes the log in its other form.
@@ -46,7 +46,7 @@ void endBlock(Store& store, const std::string& key, std::string_view type) {
     checked(store.ask(key, command), command.front());
 }
 
-Status run(const Context& context) {
+Status runUnblock(const Context& context) {
     const std::string target = targetKey(context);
     Store store(context.settings);
     const std::string key = wholeKey(store, context, target);
@@ -89,6 +89,6 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kUnblock = {"unblock", "NAME VALUE | KEY", "ends the block of a client, and forgets the last one",
-                              kOptions, run};
+                              kUnblockOptions, runUnblock};
 
 }  // namespace sliding_log::tool

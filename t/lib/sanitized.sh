@@ -13,7 +13,7 @@ build_sanitized() {
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
     t/lib/nginx_sources.sh
     [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
-    SLIDING_LOG_JOINED=1 configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
+    configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
         --with-http_v2_module --with-cc-opt="-O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"

@@ -34,14 +34,14 @@ std::string copyOf(const std::string& file) {
     return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
-struct Search {
+struct SymbolSearch {
     const void* inside;
     std::vector<std::pair<char*, std::size_t>> found;
 };
 
 /// The writable segments of the object that has this address, without what is read-only after relocation.
 int findWritable(dl_phdr_info* info, std::size_t, void* data) {
-    auto& search = *static_cast<Search*>(data);
+    auto& search = *static_cast<SymbolSearch*>(data);
     const auto address = reinterpret_cast<ElfW(Addr)>(search.inside);
     bool isIt = false;
     ElfW(Addr) readOnlyEnd = 0;
@@ -75,7 +75,7 @@ LoadedNginx::LoadedNginx(const std::string& file) {
     if (run == nullptr || quit == nullptr || unlock == nullptr) {
         throw std::runtime_error(file + " is not a copy of nginx for the simulation");
     }
-    Search search{reinterpret_cast<const void*>(run), {}};
+    SymbolSearch search{reinterpret_cast<const void*>(run), {}};
     dl_iterate_phdr(findWritable, &search);
     globals = std::move(search.found);
     for (const auto& [begin, size] : globals) {

@@ -5,10 +5,10 @@
 #include <ctime>
 #include <random>
 
+#include "checks.hpp"
+
 namespace sliding_log {
 namespace {
-
-constexpr std::int64_t kHourMs = 3'600'000;
 
 /// The period by the C library: timegm() carries a day or a month that is too large over to the next.
 Period byTimegm(std::int64_t utcMs, std::string_view name) {

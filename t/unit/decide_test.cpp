@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "cells.hpp"
+#include "checks.hpp"
+#include "limit/bounds.hpp"
 
 namespace sliding_log {
 namespace {
@@ -78,21 +80,6 @@ class Logs {
     std::map<std::string, std::array<std::uint8_t, 5>> places_;
     Cells cells_;
 };
-
-Check check(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs, std::string_view key = "key") {
-    Check check;
-    check.key = key;
-    check.algorithm = algorithm;
-    check.limit = check.burst = limit;
-    check.windowMs = windowMs;
-    check.sample = 10;
-    return check;
-}
-
-Check with(Check check, std::int64_t Check::*member, std::int64_t value) {
-    check.*member = value;
-    return check;
-}
 
 /// Those with a window; quota_form_test.cpp and renew_test.cpp have the others.
 const std::vector<Algorithm> kAll = [] {
@@ -405,19 +392,17 @@ TEST(Decide, ALogEndsWhenNoEntryCounts) {
 }
 
 TEST(Decide, TheLargestNumbersDoNotOverflow) {
-    constexpr std::int64_t kMost = 1'000'000'000'000;
-    constexpr std::int64_t kYearMs = 366LL * 86'400'000;
-    constexpr std::uint64_t kNow = 60 * kYearMs;
+    constexpr std::uint64_t kNow = 60 * kLongestTimeMs;
     for (const Algorithm algorithm : kAll) {
         Logs logs;
-        Check most = check(algorithm, kMost, kYearMs);
-        most.sample = kMost;
-        most.delayMs = most.aheadMs = most.blockMs = kYearMs;
+        Check most = check(algorithm, kLargestCount, kLongestTimeMs);
+        most.sample = kLargestCount;
+        most.delayMs = most.aheadMs = most.blockMs = kLongestTimeMs;
         EXPECT_EQ(logs.ask(kNow, most).retryMs, 0);
-        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, kMost + 1)).retryMs, Verdict::kNever);
-        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, 0)).retryMs, kYearMs) << "blocked";
+        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, kLargestCount + 1)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, 0)).retryMs, kLongestTimeMs) << "blocked";
         if (algorithm == Algorithm::Counter || algorithm == Algorithm::Bucket) {
-            EXPECT_EQ(logs.ask(kNow + kYearMs, with(most, &Check::cost, kMost - 1)).remaining,
+            EXPECT_EQ(logs.ask(kNow + kLongestTimeMs, with(most, &Check::cost, kLargestCount - 1)).remaining,
                       1 - (algorithm == Algorithm::Counter));
         }
     }

@@ -14,9 +14,9 @@ namespace sliding_log {
 namespace {
 
 /// A log with its own cells; it takes and returns them like a LogState.
-class Owned {
+class OwnedLog {
   public:
-    explicit Owned(std::size_t bytes = 40) : place_(bytes), log(place_.data(), bytes) {}
+    explicit OwnedLog(std::size_t bytes = 40) : place_(bytes), log(place_.data(), bytes) {}
 
     void add(std::uint64_t now) { add(now, now, 1); }
 
@@ -56,7 +56,7 @@ class Owned {
 };
 
 TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
-    Owned owned;
+    OwnedLog owned;
     owned.add(1000);
     owned.log.prune(1999, 1000);
     EXPECT_EQ(owned.log.count(), 1u);
@@ -65,7 +65,7 @@ TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
 }
 
 TEST(ExactLog, TakesOneToTwoBytesForAnEntry) {
-    Owned owned;
+    OwnedLog owned;
     for (std::uint64_t now = 0; now < 60'000; now += 60) {
         owned.add(now);
     }
@@ -80,7 +80,7 @@ TEST(ExactLog, TakesOneToTwoBytesForAnEntry) {
 }
 
 TEST(ExactLog, AFewEntriesTakeNoCell) {
-    Owned owned;
+    OwnedLog owned;
     for (std::uint64_t now = 0; now < 40; now++) {
         owned.add(now);
     }
@@ -96,7 +96,7 @@ TEST(ExactLog, AFewEntriesTakeNoCell) {
 }
 
 TEST(ExactLog, GivesBackUnusedCells) {
-    Owned owned;
+    OwnedLog owned;
     std::vector<std::uint64_t> times;
     for (std::uint64_t now = 0; now < 100'000; now += 10) {
         owned.add(now);
@@ -113,7 +113,7 @@ TEST(ExactLog, GivesBackUnusedCells) {
 }
 
 TEST(ExactLog, TrimsTheOldestEntries) {
-    Owned owned;
+    OwnedLog owned;
     for (std::uint64_t now = 1; now <= 5; now++) {
         owned.add(now);
     }
@@ -122,7 +122,7 @@ TEST(ExactLog, TrimsTheOldestEntries) {
 }
 
 TEST(ExactLog, RemovesEntriesOfATime) {
-    Owned owned;
+    OwnedLog owned;
     for (std::uint64_t now : {10, 20, 20, 20, 30, 30}) {
         owned.add(now);
     }
@@ -141,7 +141,7 @@ TEST(ExactLog, RemovesEntriesOfATime) {
 }
 
 TEST(ExactLog, KeepsEntriesOfOtherTimes) {
-    Owned owned;
+    OwnedLog owned;
     owned.add(100);
     owned.add(100, 500, 2);
     owned.log.bringBack(110, 200);
@@ -153,7 +153,7 @@ TEST(ExactLog, KeepsEntriesOfOtherTimes) {
 }
 
 TEST(ExactLog, AddsManyEntriesOfOneTime) {
-    Owned owned;
+    OwnedLog owned;
     owned.add(7, 7, 1'000'000);
     EXPECT_EQ(owned.log.count(), 1'000'000u);
     EXPECT_EQ(owned.cells(), 0u) << "entries of one time are stored as a number";
@@ -163,7 +163,7 @@ TEST(ExactLog, AddsManyEntriesOfOneTime) {
 }
 
 TEST(ExactLog, AddsBeforeReservations) {
-    Owned owned;
+    OwnedLog owned;
     owned.add(1000);
     owned.add(1000, 2000, 2);
     owned.add(1000, 3000, 1);
@@ -186,7 +186,7 @@ TEST(ExactLog, BehavesAsTheModel) {
     const auto upTo = [&](std::uint64_t most) { return random() % (most + 1); };
     std::size_t largest = 0;
     for (int round = 0; round < 45; round++) {
-        Owned owned(random() % 80);
+        OwnedLog owned(random() % 80);
         std::deque<std::uint64_t> naive;
         std::uint64_t now = 1'000'000;
         const auto insert = [&](std::uint64_t time, std::size_t entries) {

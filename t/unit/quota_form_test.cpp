@@ -5,18 +5,18 @@
 #include <random>
 #include <vector>
 
+#include "checks.hpp"
 #include "local/decide.hpp"
 
 namespace sliding_log {
 namespace {
 
-constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::int64_t kMarch = 1'772'323'200'000;  // 2026-03-01T00:00:00Z
 
 /// The clock of the store began at this time of UTC.
 constexpr std::int64_t kBootMs = kMarch - 10 * kDayMs;
 
-Check check(std::int64_t limit, std::int64_t windowMs = kLongestMonthMs) {
+Check quota(std::int64_t limit, std::int64_t windowMs = kLongestMonthMs) {
     Check check;
     check.key = "key";
     check.algorithm = Algorithm::Quota;
@@ -26,13 +26,8 @@ Check check(std::int64_t limit, std::int64_t windowMs = kLongestMonthMs) {
     return check;
 }
 
-Check with(Check check, std::int64_t Check::*member, std::int64_t value) {
-    check.*member = value;
-    return check;
-}
-
 /// One log; times are of UTC.
-class Log {
+class QuotaLog {
   public:
     Verdict ask(std::int64_t utcMs, const Check& check) {
         LogState* states[] = {&state_};
@@ -57,13 +52,13 @@ class Log {
         return static_cast<std::uint64_t>(utcMs - check.utcAheadMs);
     }
 
-    LogState state_{check(1), 0, {}};
+    LogState state_{quota(1), 0, {}};
     std::uint64_t loggedMs_ = 0;
 };
 
 TEST(QuotaForm, CountsInAPeriodAndTellsItsEnd) {
-    Log log;
-    const Check two = check(2);
+    QuotaLog log;
+    const Check two = quota(2);
     EXPECT_EQ(log.ask(kMarch - 5000, with(two, &Check::cost, 0)).resetMs, 5000) << "also if nothing is used";
     EXPECT_EQ(log.ask(kMarch - 4000, two).remaining, 1);
     EXPECT_EQ(log.ask(kMarch - 3000, two).remaining, 0);
@@ -78,8 +73,8 @@ TEST(QuotaForm, CountsInAPeriodAndTellsItsEnd) {
 }
 
 TEST(QuotaForm, ACostIsTakenWholeOrNotAtAll) {
-    Log log;
-    const Check ten = check(10);
+    QuotaLog log;
+    const Check ten = quota(10);
     EXPECT_EQ(log.ask(kMarch, with(ten, &Check::cost, 7)).remaining, 3);
     EXPECT_EQ(log.ask(kMarch, with(ten, &Check::cost, 4)).retryMs, 31 * kDayMs);
     EXPECT_EQ(log.ask(kMarch, with(ten, &Check::cost, 11)).retryMs, Verdict::kNever);
@@ -87,8 +82,8 @@ TEST(QuotaForm, ACostIsTakenWholeOrNotAtAll) {
 }
 
 TEST(QuotaForm, TakesBackOnlyWhatThePeriodHas) {
-    Log log;
-    const Check two = check(2);
+    QuotaLog log;
+    const Check two = quota(2);
     log.ask(kMarch - 1000, two);
     log.ask(kMarch + 1000, two);
     log.takeBack(kMarch + 2000, two, kMarch - 1000);
@@ -102,8 +97,8 @@ TEST(QuotaForm, TakesBackOnlyWhatThePeriodHas) {
 }
 
 TEST(QuotaForm, ARequestThatIsHeldCountsWhereItWasDecided) {
-    Log log;
-    const Check two = check(2);
+    QuotaLog log;
+    const Check two = quota(2);
     log.ask(kMarch - 1000, two);
     log.takeBack(kMarch - 500, two, kMarch - 1000, 5000);
     EXPECT_EQ(log.ask(kMarch - 500, with(two, &Check::cost, 0)).remaining, 2);
@@ -114,8 +109,8 @@ TEST(QuotaForm, ARequestThatIsHeldCountsWhereItWasDecided) {
 }
 
 TEST(QuotaForm, TheLaterPeriodCountsIfTheClockWasSetBack) {
-    Log log;
-    const Check two = check(2, kHourMs);
+    QuotaLog log;
+    const Check two = quota(2, kHourMs);
     log.ask(kMarch, two);
     const Check back = with(two, &Check::utcAheadMs, kBootMs - 2000);
     const Verdict early = log.ask(kMarch - 1000, back);  // the clock of the store goes on
@@ -127,8 +122,8 @@ TEST(QuotaForm, TheLaterPeriodCountsIfTheClockWasSetBack) {
 }
 
 TEST(QuotaForm, ACountFarAheadBecomesOneOfNow) {
-    Log log;
-    const Check two = check(2, kHourMs);
+    QuotaLog log;
+    const Check two = quota(2, kHourMs);
     log.ask(kMarch, two);
     const Check back = with(two, &Check::utcAheadMs, kBootMs - 5 * kHourMs);
     EXPECT_EQ(log.ask(kMarch - 5 * kHourMs + 1000, back).remaining, 0);
@@ -137,10 +132,10 @@ TEST(QuotaForm, ACountFarAheadBecomesOneOfNow) {
 }
 
 TEST(QuotaForm, ACountOfAnotherPeriodStaysIfItBeganInThisOne) {
-    Log log;
-    log.ask(kMarch + kHourMs, check(5, kHourMs));
-    EXPECT_EQ(log.ask(kMarch + kHourMs, check(5, kDayMs)).remaining, 3);
-    EXPECT_EQ(log.ask(kMarch + 5 * kHourMs, check(5, kHourMs)).remaining, 4);
+    QuotaLog log;
+    log.ask(kMarch + kHourMs, quota(5, kHourMs));
+    EXPECT_EQ(log.ask(kMarch + kHourMs, quota(5, kDayMs)).remaining, 3);
+    EXPECT_EQ(log.ask(kMarch + 5 * kHourMs, quota(5, kHourMs)).remaining, 4);
 }
 
 /// Random requests and take-backs, against a list of all admitted requests.
@@ -150,7 +145,7 @@ TEST(QuotaForm, IsTheNaiveDecision) {
         return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
     };
     for (const PeriodKind& kind : kPeriodKinds) {
-        Log log;
+        QuotaLog log;
         struct Admission {
             std::int64_t at;
             std::int64_t cost;
@@ -167,7 +162,7 @@ TEST(QuotaForm, IsTheNaiveDecision) {
             for (const Admission& each : admitted) {
                 used += each.cost;
             }
-            Check asked = check(1 + upTo(30), kind.longestMs);
+            Check asked = quota(1 + upTo(30), kind.longestMs);
             asked.cost = upTo(3);
             const bool fits = used + asked.cost <= asked.limit;
             const Verdict verdict = log.ask(now, asked);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kLeaseMs = 1000;
 
 /// One log, in the memory of the test.
-class Log {
+class HeldLog {
     auto grow() {
         return [this](LogState& state, std::size_t cells) {
             for (; hasMemory && cells > 0; cells--) {
@@ -74,7 +74,7 @@ struct Entry {
 
 TEST(Renew, AnEntryCountsForALeaseAfterTheLatestRenewal) {
     std::mt19937 random(7);
-    Log log;
+    HeldLog log;
     std::vector<Entry> underWay;
     std::vector<Entry> abandoned;
     std::uint64_t now = 1'000'000;
@@ -120,7 +120,7 @@ TEST(Renew, AnEntryCountsForALeaseAfterTheLatestRenewal) {
 }
 
 TEST(Renew, EntersWhatIsNotThere) {
-    Log log;
+    HeldLog log;
     EXPECT_TRUE(log.renewAt(5000, 0, 25)) << "also beyond the limit";
     EXPECT_FALSE(log.ask(5000, 1));
     EXPECT_TRUE(log.renewAt(5500, 5000, 25));
@@ -129,7 +129,7 @@ TEST(Renew, EntersWhatIsNotThere) {
 }
 
 TEST(Renew, NeedsMemoryForWhatIsNotThere) {
-    Log log;
+    HeldLog log;
     log.hasMemory = false;
     bool isLogged = true;
     for (std::uint64_t now = 1000; isLogged && now < 1900; now += 7) {

@@ -46,7 +46,7 @@ class Wire {
 };
 
 /// A limit of 10 in a minute.
-Check check(Algorithm algorithm = Algorithm::Log) {
+Check tenPerMinute(Algorithm algorithm = Algorithm::Log) {
     Check asked;
     asked.algorithm = algorithm;
     asked.limit = asked.burst = 10;
@@ -56,13 +56,13 @@ Check check(Algorithm algorithm = Algorithm::Log) {
 }
 
 Check held(std::int64_t delayMs) {
-    Check asked = check();
+    Check asked = tenPerMinute();
     asked.delayMs = asked.aheadMs = delayMs;
     return asked;
 }
 
 Check withLimit(std::int64_t limit) {
-    Check asked = check();
+    Check asked = tenPerMinute();
     asked.limit = limit;
     return asked;
 }
@@ -124,7 +124,7 @@ bool admits(std::string_view bytes) {
 TEST(BatchReply, CountsPermitsOfTheNodeAsLeft) {
     Wire wire;
     BatchReply batch;
-    Check one = check();
+    Check one = tenPerMinute();
     one.limit = 100;
     one.cost = 3;
     const std::array checks{one};
@@ -146,7 +146,7 @@ TEST(BatchReply, HasAtMostTheRequestedPermits) {
                                 std::int64_t cost) {
         Wire wire;
         BatchReply batch;
-        Check one = check();
+        Check one = tenPerMinute();
         one.limit = 1000;
         one.cost = cost;
         const std::array checks{one};
@@ -192,17 +192,17 @@ constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kYear = 366LL * 24 * 3600 * 1000;
 
 TEST(BatchReply, AcceptsAdmissionsAndDenials) {
-    EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {check()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {check()}), StoreError::None);
-    EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {check()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {check(), check()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {check(), withLimit(0)}), StoreError::None);
+    EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {tenPerMinute(), tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {tenPerMinute(), withLimit(0)}), StoreError::None);
 }
 
 TEST(BatchReply, AcceptsTheTextOfAShortCall) {
     Wire wire;
     BatchReply batch;
-    const Check asked = check();
+    const Check asked = tenPerMinute();
     ASSERT_EQ(batch.read(*wire.read(bulk("1 1700000000000 9 12000 0")), 1, {&asked, 1}), StoreError::None);
     Verdict told;
     batch.writeVerdicts(0, {&told, 1});
@@ -211,7 +211,7 @@ TEST(BatchReply, AcceptsTheTextOfAShortCall) {
     EXPECT_EQ(told.remaining, 9);
     EXPECT_EQ(told.resetMs, 12000);
     EXPECT_TRUE(told.hasRoom());
-    EXPECT_EQ(read(bulk("0 1700000000000 0 12000 12000"), 1, {check()}), StoreError::None);
+    EXPECT_EQ(read(bulk("0 1700000000000 0 12000 12000"), 1, {tenPerMinute()}), StoreError::None);
     EXPECT_EQ(read(bulk("0 1700000000000 0 12000 -1"), 1, {withLimit(0)}), StoreError::None);
 }
 
@@ -236,16 +236,17 @@ TEST(BatchReply, RefusesOtherTexts) {
                              "1 5 11 12000 0",
                              "1 -5 9 12000 0",
                              "1 5 9 12000 12000"}) {
-        EXPECT_EQ(read(bulk(text), 1, {check()}), StoreError::Unexpected) << text;
+        EXPECT_EQ(read(bulk(text), 1, {tenPerMinute()}), StoreError::Unexpected) << text;
     }
-    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {check()}), StoreError::None);
-    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {check(), check()}), StoreError::Unexpected) << "it is of one log";
+    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {tenPerMinute(), tenPerMinute()}), StoreError::Unexpected)
+        << "it is of one log";
 }
 
 TEST(BatchReply, AcceptsReservations) {
     EXPECT_EQ(read({1, kNow, 0, 1, 0, 700}, 1, {held(700)}), StoreError::None);
     EXPECT_EQ(read({3, kNow, 0, 1, 900, 700, 700}, 4, {held(700)}), StoreError::None);
-    EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {check(), held(700)}), StoreError::None)
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {tenPerMinute(), held(700)}), StoreError::None)
         << "the longest delay of the limits";
 }
 
@@ -286,21 +287,21 @@ TEST(BatchReply, RefusesImpossibleCounts) {
         {0, kNow, 1, 1, -2},
     };
     for (const std::vector<std::int64_t>& values : wrong) {
-        EXPECT_EQ(read(values, 1, {check()}), StoreError::Unexpected) << integers(values);
+        EXPECT_EQ(read(values, 1, {tenPerMinute()}), StoreError::Unexpected) << integers(values);
     }
-    EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {check()}), StoreError::None);
-    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {check()}), StoreError::Unexpected)
+    EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {tenPerMinute()}), StoreError::None);
+    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {tenPerMinute()}), StoreError::Unexpected)
         << "more than the limit with five requests";
     EXPECT_EQ(read({5, kNow, 1, 1, 0}, 5, {withCost(2)}), StoreError::Unexpected);
     EXPECT_EQ(read({5, kNow, 0, 1, 0}, 5, {withCost(2)}), StoreError::None);
     EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {withCost(0)}), StoreError::None);
-    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::None)
+    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {tenPerMinute(Algorithm::Sampled)}), StoreError::None)
         << "a sample may have no entry of these requests";
-    EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::Unexpected);
+    EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {tenPerMinute(Algorithm::Sampled)}), StoreError::Unexpected);
 }
 
 TEST(BatchReply, OfALimitWithoutRoomAcceptsDenialsOnly) {
-    Check smallBucket = check(Algorithm::Bucket);
+    Check smallBucket = tenPerMinute(Algorithm::Bucket);
     smallBucket.burst = 0;
     for (const Check& asked : {withLimit(0), withCost(0, 0), withCost(11), smallBucket}) {
         EXPECT_EQ(read({0, kNow, 0, 5, -1}, 1, {asked}), StoreError::None);
@@ -309,7 +310,7 @@ TEST(BatchReply, OfALimitWithoutRoomAcceptsDenialsOnly) {
         EXPECT_EQ(read({1, kNow, 0, 5, 0}, 1, {asked}), StoreError::Unexpected);
         EXPECT_EQ(read({1, kNow, 0, 5, -1}, 2, {asked}), StoreError::Unexpected);
     }
-    Check bucket = check(Algorithm::Bucket);
+    Check bucket = tenPerMinute(Algorithm::Bucket);
     bucket.limit = 0;
     EXPECT_EQ(read({0, kNow, 10, 5, -1}, 1, {bucket}), StoreError::None) << "a full bucket that is never refilled";
 }
@@ -329,7 +330,7 @@ TEST(BatchReply, RefusesImpossibleTimes) {
         {Algorithm::Inflight, 67'000},
     };
     for (const Bound& bound : kBounds) {
-        Check asked = check(bound.algorithm);
+        Check asked = tenPerMinute(bound.algorithm);
         asked.aheadMs = 7000;
         const std::int64_t longestRetry = std::max(bound.longestReset, kYear);
         EXPECT_EQ(read({0, kNow, 0, bound.longestReset, longestRetry}, 1, {asked}), StoreError::None);
@@ -338,7 +339,7 @@ TEST(BatchReply, RefusesImpossibleTimes) {
             << "longer than any block";
         EXPECT_EQ(read({0, kNow, 0, -1, 1}, 1, {asked}), StoreError::Unexpected);
     }
-    const Check bucket = check(Algorithm::Bucket);
+    const Check bucket = tenPerMinute(Algorithm::Bucket);
     EXPECT_EQ(read({1, kNow, 0, 120'000, 0}, 1, {bucket}), StoreError::None);
     EXPECT_EQ(read({1, kNow, 0, 120'001, 0}, 1, {bucket}), StoreError::Unexpected)
         << "an admitted request leaves no debt";
@@ -346,7 +347,7 @@ TEST(BatchReply, RefusesImpossibleTimes) {
 }
 
 TEST(BatchReply, RefusesImpossibleReservations) {
-    EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {check()}), StoreError::Unexpected) << "without delay=";
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {tenPerMinute()}), StoreError::Unexpected) << "without delay=";
     const std::vector<std::vector<std::int64_t>> wrong = {
         {1, kNow, 0, 1, 0, 701},         // longer than delay=
         {1, kNow, 0, 1, 0, 0},           // until now
@@ -372,20 +373,20 @@ TEST(BatchReply, DistinguishesErrors) {
              {"-ERR unknown\r\n", StoreError::Refused},
              {"-\r\n", StoreError::Refused},
          }) {
-        EXPECT_EQ(read(bytes, 1, {check()}), error) << bytes;
+        EXPECT_EQ(read(bytes, 1, {tenPerMinute()}), error) << bytes;
     }
 }
 
 TEST(BatchReply, CountsRemainingDownInOrderOfArrival) {
     const std::vector<std::int64_t> threeOfFive = {3, kNow, 0, 9000, 7000};
     for (std::size_t position = 0; position < 3; position++) {
-        const Verdict admitted = verdict(threeOfFive, 5, check(), position);
+        const Verdict admitted = verdict(threeOfFive, 5, tenPerMinute(), position);
         EXPECT_TRUE(admitted.hasRoom());
         EXPECT_EQ(admitted.remaining, static_cast<std::int64_t>(2 - position));
         EXPECT_EQ(admitted.resetMs, 9000);
     }
     for (std::size_t position = 3; position < 5; position++) {
-        const Verdict denied = verdict(threeOfFive, 5, check(), position);
+        const Verdict denied = verdict(threeOfFive, 5, tenPerMinute(), position);
         EXPECT_EQ(denied.retryMs, 7000);
         EXPECT_EQ(denied.remaining, 0);
     }
@@ -396,21 +397,22 @@ TEST(BatchReply, CountsRemainingDownByTheCost) {
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 2).remaining, 4);
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 0).remaining, 14);
     EXPECT_EQ(verdict(three, 3, withCost(0), 0).remaining, 4);
-    EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, check(Algorithm::Sampled), 0).remaining, 10)
+    EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, tenPerMinute(Algorithm::Sampled), 0).remaining, 10)
         << "remaining is at most the limit";
 }
 
 TEST(BatchReply, KnowsTheFirstRequestOfALog) {
     const std::vector<std::int64_t> three = {3, kNow, 7, 60'000, 0};
-    EXPECT_TRUE(verdict(three, 3, check(), 0).isFirst);
-    EXPECT_FALSE(verdict(three, 3, check(), 1).isFirst);
-    EXPECT_FALSE(verdict({3, kNow, 6, 60'000, 0}, 3, check(), 0).isFirst) << "one of that time was there";
+    EXPECT_TRUE(verdict(three, 3, tenPerMinute(), 0).isFirst);
+    EXPECT_FALSE(verdict(three, 3, tenPerMinute(), 1).isFirst);
+    EXPECT_FALSE(verdict({3, kNow, 6, 60'000, 0}, 3, tenPerMinute(), 0).isFirst) << "one of that time was there";
     EXPECT_TRUE(verdict({2, kNow, 10, 60'000, 0}, 2, withCost(5, 20), 0).isFirst);
     EXPECT_FALSE(verdict({2, kNow, 20, 60'000, 0}, 2, withCost(0, 20), 0).isFirst) << "it only looks";
     EXPECT_FALSE(verdict({0, kNow, 9, 60'000, 60'000}, 1, withCost(1), 0).isFirst) << "it is denied";
-    EXPECT_TRUE(verdict({2, kNow, 5, 60'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst);
-    EXPECT_FALSE(verdict({2, kNow, 5, 59'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst);
-    EXPECT_FALSE(verdict({2, kNow, 10, 60'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst) << "it is not drawn";
+    EXPECT_TRUE(verdict({2, kNow, 5, 60'000, 0}, 2, tenPerMinute(Algorithm::Sampled), 0).isFirst);
+    EXPECT_FALSE(verdict({2, kNow, 5, 59'000, 0}, 2, tenPerMinute(Algorithm::Sampled), 0).isFirst);
+    EXPECT_FALSE(verdict({2, kNow, 10, 60'000, 0}, 2, tenPerMinute(Algorithm::Sampled), 0).isFirst)
+        << "it is not drawn";
     Check two = held(800);
     two.limit = 2;
     EXPECT_TRUE(verdict({3, kNow, 0, 60'000, 0, 300}, 3, two, 0).isFirst) << "the third one is held";
@@ -418,7 +420,7 @@ TEST(BatchReply, KnowsTheFirstRequestOfALog) {
 
 TEST(BatchReply, KeepsRemainingOfTheOtherLog) {
     const std::vector<std::int64_t> oneOfTwo = {1, kNow, 8, 100, 0, 0, 200, 200};
-    const Checks two = {check(), check()};
+    const Checks two = {tenPerMinute(), tenPerMinute()};
     EXPECT_EQ(verdicts(oneOfTwo, 2, two, 0)[0].remaining, 8);
     EXPECT_EQ(verdicts(oneOfTwo, 2, two, 1)[0].remaining, 8);
     EXPECT_TRUE(verdicts(oneOfTwo, 2, two, 1)[0].hasRoom());
@@ -532,7 +534,7 @@ TEST(ReplyArena, ReusesItsMemoryAndGrows) {
 TEST(BatchReply, HasWhatTheRecordsOfTheLogsSay) {
     constexpr std::int64_t kTime = 1'800'000'000'000;
     constexpr std::int64_t kEnd = kTime + 5000;
-    Check asked = check();
+    Check asked = tenPerMinute();
     asked.hasOverride = true;
     const auto isRead = [&](const std::vector<std::int64_t>& values, std::size_t requests = 1) {
         return read(values, requests, {asked}) == StoreError::None;
@@ -567,7 +569,8 @@ TEST(BatchReply, HasWhatTheRecordsOfTheLogsSay) {
     EXPECT_EQ(denied.override.untilMs, kEnd);
     EXPECT_EQ(denied.retryMs, 5000);
     EXPECT_EQ(verdict({2, kTime, 40, 60'000, 0, 50, 0}, 2, asked, 0).remaining, 41);
-    EXPECT_EQ(read({1, kTime, 9, 60'000, 0, 9, 60'000, 0, -1, 0, -2, 0}, 1, {asked, check()}), StoreError::Unexpected)
+    EXPECT_EQ(read({1, kTime, 9, 60'000, 0, 9, 60'000, 0, -1, 0, -2, 0}, 1, {asked, tenPerMinute()}),
+              StoreError::Unexpected)
         << "the second log has no record";
 }
 

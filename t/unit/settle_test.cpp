@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cells.hpp"
+#include "checks.hpp"
+#include "limit/bounds.hpp"
 #include "limit/number.hpp"
 #include "local/decide.hpp"
 
@@ -15,7 +17,7 @@ namespace sliding_log {
 namespace {
 
 /// One log, in the memory of the test.
-class Log {
+class SettledLog {
     auto grow(bool hasMemory) {
         return [this, hasMemory](LogState& state, std::size_t cells) {
             for (; hasMemory && cells > 0; cells--) {
@@ -26,7 +28,7 @@ class Log {
     }
 
   public:
-    explicit Log(const Check& check) : check_(check), state_(check, 0, place_) {}
+    explicit SettledLog(const Check& check) : check_(check), state_(check, 0, place_) {}
 
     Verdict ask(std::uint64_t now, std::int64_t cost) {
         check_.cost = cost;
@@ -60,15 +62,6 @@ class Log {
     LogState state_;
 };
 
-Check check(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs) {
-    Check check;
-    check.key = "key";
-    check.algorithm = algorithm;
-    check.limit = check.burst = limit;
-    check.windowMs = windowMs;
-    return check;
-}
-
 struct Request {
     std::uint64_t time;
     std::int64_t cost;
@@ -99,7 +92,7 @@ TEST(Settle, LessCountsFromTheBeginningAndMoreFromTheEnd) {
     for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter, Algorithm::Quota}) {
         for (int round = 0; round < 20; round++) {
             const Check asked = check(algorithm, 1 + upTo(30), 100 + upTo(900));
-            Log log(asked);
+            SettledLog log(asked);
             std::vector<Request> requests;
             std::vector<std::size_t> underWay;
             std::uint64_t now = 1'000'000;
@@ -135,7 +128,7 @@ TEST(Settle, LessCountsFromTheBeginningAndMoreFromTheEnd) {
 }
 
 TEST(Settle, ABucketPaysFromTheEndOfTheRequestOn) {
-    Log log(check(Algorithm::Bucket, 10, 1000));  // a token in 100 ms
+    SettledLog log(check(Algorithm::Bucket, 10, 1000));  // a token in 100 ms
     log.ask(1000, 1);
     EXPECT_TRUE(log.settle(1500, 1, 5, 1000));
     EXPECT_EQ(log.ask(1500, 0).remaining, 6) << "it was idle before, which pays nothing";
@@ -147,7 +140,7 @@ TEST(Settle, ABucketPaysFromTheEndOfTheRequestOn) {
 
 TEST(Settle, AnAnswerLongerThanTheWindowIsNotFree) {
     for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket, Algorithm::Quota}) {
-        Log log(check(algorithm, 10, 1000));
+        SettledLog log(check(algorithm, 10, 1000));
         log.ask(1000, 1);
         EXPECT_TRUE(log.settle(9500, 1, 26, 1000));
         EXPECT_FALSE(log.ask(9500, 1).hasRoom()) << nameOf(algorithm);
@@ -158,7 +151,7 @@ TEST(Settle, MoreCountsBehindReservations) {
     for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter}) {
         Check four = check(algorithm, 4, 1000);
         four.delayMs = four.aheadMs = 5000;
-        Log log(four);
+        SettledLog log(four);
         log.ask(1000, 4);
         const std::int64_t heldMs = log.ask(1000, 4).delayMs;
         EXPECT_GE(heldMs, 1000) << nameOf(algorithm);
@@ -170,7 +163,7 @@ TEST(Settle, MoreCountsBehindReservations) {
 }
 
 TEST(Settle, WithoutMemoryTheEstimateStands) {
-    Log log(check(Algorithm::Compact, 1000, 100'000));
+    SettledLog log(check(Algorithm::Compact, 1000, 100'000));
     for (std::uint64_t now = 1000; now < 1003; now++) {
         log.ask(now, 1);
     }
@@ -187,13 +180,12 @@ TEST(Settle, WithoutMemoryTheEstimateStands) {
 }
 
 TEST(Settle, ALogKeepsNoMoreEntriesThanItsFormInRedis) {
-    constexpr std::int64_t kMost = (1LL << 40) - 1;
-    Log log(check(Algorithm::Compact, kLargestCount, 100'000));
+    SettledLog log(check(Algorithm::Compact, kLargestCount, 100'000));
     EXPECT_TRUE(log.settle(1000, 0, kLargestCount, 1000));
     EXPECT_TRUE(log.settle(1001, 0, kLargestCount, 1001));
     EXPECT_EQ(log.ask(1002, 0).remaining, 0);
     EXPECT_TRUE(log.settle(1003, kLargestCount, 0, 1001));
-    EXPECT_EQ(log.ask(1004, 0).remaining, kLargestCount - (kMost - kLargestCount));
+    EXPECT_EQ(log.ask(1004, 0).remaining, kLargestCount - (kMostOfLog - kLargestCount));
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <random>
 
+#include "checks.hpp"
+#include "limit/bounds.hpp"
+
 namespace sliding_log {
 namespace {
 
-constexpr std::int64_t kYearMs = 366LL * 86'400'000;
-constexpr std::int64_t kMost = 1'000'000'000'000;
 constexpr std::int64_t kAny = TokenBucket::kLeastTokens;
 
 TEST(TokenBucket, IsFullAtFirstAndRefilledAtTheRate) {
@@ -93,19 +94,19 @@ TEST(TokenBucket, ChangedBurstAndWindowApply) {
 }
 
 TEST(TokenBucket, TheLargestNumbersDoNotOverflow) {
-    TokenBucket bucket(0, kMost);
-    bucket.advance(kYearMs, kMost, kMost, kYearMs);
-    bucket.take(kMost, kAny, kMost, kMost, kYearMs);
-    EXPECT_EQ(bucket.msUntil(kMost, kMost, kYearMs), kYearMs);
-    EXPECT_EQ(bucket.msUntil(1, kMost, kYearMs), 1);
-    EXPECT_EQ(bucket.msUntil(kMost, 1, kYearMs), kLongestWaitMs) << "3e22 ms are bounded";
-    EXPECT_EQ(bucket.msUntil(1, 0, kYearMs), kLongestWaitMs) << "a bucket with a limit of 0 is not refilled";
-    bucket.advance(1ULL << 62, kMost, kMost, kYearMs);
-    EXPECT_EQ(bucket.remaining(), kMost);
+    TokenBucket bucket(0, kLargestCount);
+    bucket.advance(kLongestTimeMs, kLargestCount, kLargestCount, kLongestTimeMs);
+    bucket.take(kLargestCount, kAny, kLargestCount, kLargestCount, kLongestTimeMs);
+    EXPECT_EQ(bucket.msUntil(kLargestCount, kLargestCount, kLongestTimeMs), kLongestTimeMs);
+    EXPECT_EQ(bucket.msUntil(1, kLargestCount, kLongestTimeMs), 1);
+    EXPECT_EQ(bucket.msUntil(kLargestCount, 1, kLongestTimeMs), kLongestWaitMs) << "3e22 ms are bounded";
+    EXPECT_EQ(bucket.msUntil(1, 0, kLongestTimeMs), kLongestWaitMs) << "a bucket with a limit of 0 is not refilled";
+    bucket.advance(1ULL << 62, kLargestCount, kLargestCount, kLongestTimeMs);
+    EXPECT_EQ(bucket.remaining(), kLargestCount);
     for (int i = 0; i < 1'100'000; i++) {
-        bucket.take(kMost, kAny, kMost, kMost, kYearMs);
+        bucket.take(kLargestCount, kAny, kLargestCount, kLargestCount, kLongestTimeMs);
     }
-    EXPECT_EQ(bucket.msUntil(kMost, kMost, kYearMs), kLongestWaitMs);
+    EXPECT_EQ(bucket.msUntil(kLargestCount, kLargestCount, kLongestTimeMs), kLongestWaitMs);
 }
 
 /// Compared with a bucket that counts drops: it gets `limit` drops each ms, `window` drops are a token.

@@ -6,15 +6,14 @@
 #include <random>
 
 #include "cells.hpp"
+#include "checks.hpp"
+#include "limit/bounds.hpp"
 
 namespace sliding_log {
 namespace {
 
-constexpr std::int64_t kYearMs = 366LL * 86'400'000;
-constexpr std::int64_t kMost = 1'000'000'000'000;
-
 /// Counts with their own memory; it grows as in the store.
-class Owned {
+class OwnedCounts {
   public:
     WindowCounts counts;
 
@@ -38,7 +37,7 @@ class Owned {
 };
 
 TEST(WindowCounts, WeightThePreviousWindowByItsOverlap) {
-    Owned owned;
+    OwnedCounts owned;
     WindowCounts& counts = owned.counts;
     counts.advance(10'000, 1000, 0);
     EXPECT_TRUE(counts.isEmpty());
@@ -61,7 +60,7 @@ TEST(WindowCounts, WeightThePreviousWindowByItsOverlap) {
 }
 
 TEST(WindowCounts, ReturnTheFirstMsWithRoom) {
-    Owned owned;
+    OwnedCounts owned;
     owned.counts.advance(5000, 1000, 0);
     owned.add(5500, 3);
     // 3 * (1 - share) + 1 <= 3 from a share of 1/3 on: not at 333 ms
@@ -72,7 +71,7 @@ TEST(WindowCounts, ReturnTheFirstMsWithRoom) {
 }
 
 TEST(WindowCounts, KeepFutureWindows) {
-    Owned owned;
+    OwnedCounts owned;
     WindowCounts& counts = owned.counts;
     counts.advance(1000, 1000, 10'000);
     owned.add(1000, 2);
@@ -93,7 +92,7 @@ TEST(WindowCounts, KeepFutureWindows) {
 }
 
 TEST(WindowCounts, TakeMemoryForFutureWindowsOnly) {
-    Owned owned;
+    OwnedCounts owned;
     owned.counts.advance(0, 1000, 1'000'000);
     owned.add(0, 5);
     EXPECT_EQ(owned.cells(), 0u);
@@ -110,16 +109,16 @@ TEST(WindowCounts, TakeMemoryForFutureWindowsOnly) {
 }
 
 TEST(WindowCounts, AFarReservationNeedsNoSearch) {
-    Owned owned;
-    owned.counts.advance(0, 1, kYearMs);
+    OwnedCounts owned;
+    owned.counts.advance(0, 1, kLongestTimeMs);
     owned.add(0, 1);
-    owned.add(kYearMs - 5, 1);
-    EXPECT_EQ(owned.counts.fallsTo(0, 0), static_cast<std::uint64_t>(kYearMs - 3));
+    owned.add(kLongestTimeMs - 5, 1);
+    EXPECT_EQ(owned.counts.fallsTo(0, 0), static_cast<std::uint64_t>(kLongestTimeMs - 3));
     EXPECT_EQ(owned.counts.fallsTo(1, 0), 2u);
 }
 
 TEST(WindowCounts, CountsTooFarAheadCountAsNow) {
-    Owned owned;
+    OwnedCounts owned;
     WindowCounts& counts = owned.counts;
     counts.advance(1000, 1000, 10'000);
     owned.add(3500, 1);
@@ -131,7 +130,7 @@ TEST(WindowCounts, CountsTooFarAheadCountAsNow) {
 }
 
 TEST(WindowCounts, AChangedWindowKeepsTheCounts) {
-    Owned owned;
+    OwnedCounts owned;
     WindowCounts& counts = owned.counts;
     counts.advance(10'000, 1000, 0);
     owned.add(10'000, 2);
@@ -143,21 +142,22 @@ TEST(WindowCounts, AChangedWindowKeepsTheCounts) {
 }
 
 TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
-    Owned owned;
+    OwnedCounts owned;
     WindowCounts& counts = owned.counts;
-    const auto begin = static_cast<std::uint64_t>(60 * kYearMs);
-    counts.advance(begin, kYearMs, 0);
-    owned.add(begin, kMost);
-    EXPECT_EQ(counts.remaining(kMost, begin), 0);
-    EXPECT_EQ(counts.fallsTo(kMost - 1, begin), begin + kYearMs + 1);
-    EXPECT_EQ(counts.fallsTo(kMost - kMost, begin), begin + 2 * kYearMs);
-    counts.advance(begin + kYearMs + kYearMs / 2, kYearMs, 0);
-    EXPECT_EQ(counts.remaining(kMost, begin + kYearMs + kYearMs / 2), kMost / 2);
+    const auto begin = static_cast<std::uint64_t>(60 * kLongestTimeMs);
+    counts.advance(begin, kLongestTimeMs, 0);
+    owned.add(begin, kLargestCount);
+    EXPECT_EQ(counts.remaining(kLargestCount, begin), 0);
+    EXPECT_EQ(counts.fallsTo(kLargestCount - 1, begin), begin + kLongestTimeMs + 1);
+    EXPECT_EQ(counts.fallsTo(kLargestCount - kLargestCount, begin), begin + 2 * kLongestTimeMs);
+    counts.advance(begin + kLongestTimeMs + kLongestTimeMs / 2, kLongestTimeMs, 0);
+    EXPECT_EQ(counts.remaining(kLargestCount, begin + kLongestTimeMs + kLongestTimeMs / 2), kLargestCount / 2);
     for (int i = 0; i < 3'000'000; i++) {
-        counts.addUpTo(UINT64_MAX, kMost);
+        counts.addUpTo(UINT64_MAX, kLargestCount);
     }
-    EXPECT_EQ(counts.remaining(kMost, begin + kYearMs + kYearMs / 2), 0);
-    EXPECT_EQ(counts.fallsTo(kMost - kMost, begin + kYearMs + kYearMs / 2), begin + 3 * kYearMs);
+    EXPECT_EQ(counts.remaining(kLargestCount, begin + kLongestTimeMs + kLongestTimeMs / 2), 0);
+    EXPECT_EQ(counts.fallsTo(kLargestCount - kLargestCount, begin + kLongestTimeMs + kLongestTimeMs / 2),
+              begin + 3 * kLongestTimeMs);
 }
 
 /// Compared with counts by window that are searched ms by ms.
@@ -167,7 +167,7 @@ TEST(WindowCounts, BehaveAsTheModel) {
         const std::uint64_t window = 1 + random() % 40;
         const auto limit = static_cast<std::int64_t>(1 + random() % 15);
         std::uint64_t now = 100 + random() % 1000;
-        Owned owned;
+        OwnedCounts owned;
         std::map<std::uint64_t, std::int64_t> naive;
         const auto hasRoom = [&](std::uint64_t time, std::int64_t cost) {
             const auto length = static_cast<std::int64_t>(window);

@@ -169,7 +169,7 @@ void exec(Execution& execution, Words) {
 
 constexpr unsigned kAlways = kWhileLoading | kWhileStale;
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kConnectionCommands[] = {
     {"asking", asking, 1, 0, 0, 0},
     {"auth", auth, -2, kAlways | kWhileBusy | kWithoutAuth | kNotInScripts, 0, 0},
     {"client", client, -2, kAlways | kNotInScripts, 0, 0},
@@ -188,7 +188,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> connectionCommands() {
-    return kCommands;
+    return kConnectionCommands;
 }
 
 }  // namespace simulate

@@ -106,7 +106,7 @@ void hlen(Execution& execution, Words words) {
     }
 }
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kHashCommands[] = {
     {"hdel", hdel, -3, kWrites, 1, 1}, {"hget", hget, 3, 0, 1, 1},
     {"hgetall", hgetall, 2, 0, 1, 1},  {"hincrby", hincrby, 4, kWrites | kGrows, 1, 1},
     {"hlen", hlen, 2, 0, 1, 1},        {"hset", hset, -4, kWrites | kGrows, 1, 1},
@@ -115,7 +115,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> hashCommands() {
-    return kCommands;
+    return kHashCommands;
 }
 
 }  // namespace simulate

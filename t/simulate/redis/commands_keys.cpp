@@ -221,7 +221,7 @@ void flush(Execution& execution, Words words) {
     appendStatus(execution.reply(), "OK");
 }
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kKeyCommands[] = {
     {"copy", copy, -3, kWrites | kGrows, 1, 2},
     {"dbsize", dbsize, 1, 0, 0, 0},
     {"del", del, -2, kWrites, 1, -1},
@@ -246,7 +246,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> keyCommands() {
-    return kCommands;
+    return kKeyCommands;
 }
 
 }  // namespace simulate

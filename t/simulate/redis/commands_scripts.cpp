@@ -152,7 +152,7 @@ void native(Execution& execution, Words words) {
     state.module->decide(execution, words);
 }
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kScriptCommands[] = {
     {"evalsha", evalsha, -3, kRunsScript | kWhileStale | kNotInScripts, 0, 0},
     {"script", script, -2, kWhileStale | kNotInScripts, 0, 0},
     {"sliding_log.1", native, -3, kRunsScript | kWrites | kNotInScripts, 0, 0},
@@ -162,7 +162,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> scriptCommands() {
-    return kCommands;
+    return kScriptCommands;
 }
 
 }  // namespace simulate

@@ -184,20 +184,18 @@ void cluster(Execution& execution, Words words) {
     }
 }
 
-constexpr unsigned kAlways = kWhileLoading | kWhileStale;
+constexpr unsigned kServedAlways = kWhileLoading | kWhileStale;
 
-constexpr CommandRow kCommands[] = {
-    {"cluster", cluster, -2, kWhileStale, 0, 0},
-    {"config", config, -2, kAlways | kNotInScripts, 0, 0},
-    {"info", info, -1, kAlways, 0, 0},
-    {"role", role, 1, kAlways | kNotInScripts, 0, 0},
-    {"time", time, 1, kAlways, 0, 0},
+constexpr CommandRow kServerCommands[] = {
+    {"cluster", cluster, -2, kWhileStale, 0, 0}, {"config", config, -2, kServedAlways | kNotInScripts, 0, 0},
+    {"info", info, -1, kServedAlways, 0, 0},     {"role", role, 1, kServedAlways | kNotInScripts, 0, 0},
+    {"time", time, 1, kServedAlways, 0, 0},
 };
 
 }  // namespace
 
 std::span<const CommandRow> serverCommands() {
-    return kCommands;
+    return kServerCommands;
 }
 
 }  // namespace simulate

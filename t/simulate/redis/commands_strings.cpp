@@ -173,7 +173,7 @@ void strlen(Execution& execution, Words words) {
     }
 }
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kStringCommands[] = {
     {"get", get, 2, 0, 1, 1},
     {"getrange", getrange, 4, 0, 1, 1},
     {"mget", mget, -2, 0, 1, -1},
@@ -185,7 +185,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> stringCommands() {
-    return kCommands;
+    return kStringCommands;
 }
 
 }  // namespace simulate

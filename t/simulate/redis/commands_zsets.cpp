@@ -354,7 +354,7 @@ void zremrangebyscore(Execution& execution, Words words) {
     }
 }
 
-constexpr CommandRow kCommands[] = {
+constexpr CommandRow kZsetCommands[] = {
     {"zadd", zadd, -4, kWrites | kGrows, 1, 1},
     {"zcard", zcard, 2, 0, 1, 1},
     {"zcount", zcount, 4, 0, 1, 1},
@@ -369,7 +369,7 @@ constexpr CommandRow kCommands[] = {
 }  // namespace
 
 std::span<const CommandRow> zsetCommands() {
-    return kCommands;
+    return kZsetCommands;
 }
 
 }  // namespace simulate
