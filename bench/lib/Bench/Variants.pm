@@ -48,6 +48,11 @@ sub all {
         module("compact, native, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window", redis => 1, native => 'required'),
         module("log, override=on, $keys keys",     'keys', "limit=$plenty window=$window override=on",                   redis => 1),
         module("compact, override=on, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window override=on", redis => 1),
+        (map {
+            my ($what, $parameters) = @$_;
+            (module("log, $what, $keys keys",         'keys', "limit=$plenty window=$window$parameters", redis => 1),
+             module("log, $what, native, $keys keys", 'keys', "limit=$plenty window=$window$parameters", redis => 1, native => 'required'));
+        } ['block=1m', ' block=1m'], ['delay=1s', ' delay=1s'], ['two limits', "; sliding_log_limit %%NAME%%_day key=\$arg_k limit=$plenty window=1d"]),
         module("bucket, $keys keys", 'keys', "algorithm=bucket limit=$plenty window=$window", redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
