@@ -53,7 +53,7 @@ sub calls {
         my ($text) = $line =~ /\] "evalsha" (.*)/i or next;
         my (undef, $keys, @words) = $text =~ /"([^"]*)"/g;
         my @names = splice @words, 0, $keys;
-        if (@words == 3 || @words == $keys + 3) {    # a plain call: a request for each log
+        if (grep { @words == $_ } 3, 4, $keys + 3, $keys + 4) {    # a plain call, perhaps with options: a request for each log
             push @calls, { names => \@names, requests => $keys, entries => $keys * $cost };
             next;
         }
