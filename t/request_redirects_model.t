@@ -174,8 +174,9 @@ for my $operation (1 .. $operations) {
     my @wrong;
     if ($operation % 10 == 0) {
         for my $name (grep { $store{$_} ne 'local' } @names) {
-            my ($there, $model) = (in_redis($name, $key), $entries{"$name $key"} // 0);
-            push @wrong, "$name has $there, not $model" if defined $there && $there != $model;
+            my ($there, $model) = (undef, $entries{"$name $key"} // 0);
+            my $is_right = sub { $there = in_redis($name, $key); return !defined $there || $there == $model };
+            push @wrong, "$name has $there, not $model" if !Testbed::wait_until("$name $key", 2, $is_right);    # a refund is on its way
         }
     }
     if (!$is_right || @wrong) {
