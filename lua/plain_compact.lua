@@ -30,6 +30,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: about the number of bytes of a request with a cost
   local has_record = options and string.find(options, 'override', 1, true)
+  local ahead = options and string.match(options, 'ahead=(%d+)') or 0
   local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
 
   local time = redis.call('TIME')
@@ -231,7 +232,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
         filled, latest_bytes, number = filled + #bytes, 0, ''
       end
 
-      local due = touched > now or (now - touched) * 2 >= ttl - window
+      local due = touched > now or (now - touched) * 2 >= ttl - window - ahead
       if size == 0 then
         due = room >= cost or touched > now or touched == 0
       end

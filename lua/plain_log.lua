@@ -75,11 +75,13 @@ if #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
           break
         end
       end
-      local moved = call('PEXPIRE', key, ttl, 'GT')
+      -- with options it comes last, as in the frame: Redis refuses a script for lack of memory until it has written
+      local moved = not options and call('PEXPIRE', key, ttl, 'GT') or 0
       if not (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
           or call('ZADD', key, 'NX', now_text, names[i]) ~= 1 then
         break
       end
+      moved = options and call('PEXPIRE', key, ttl, 'GT') or moved
       if oldest <= horizon then
         if left == 0 then
           left = call('ZREMRANGEBYSCORE', key, '0', format('%d', horizon))

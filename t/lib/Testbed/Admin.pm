@@ -23,7 +23,7 @@ sub ask {
 
 sub exchange {
     my ($self, @words) = @_;
-    my $socket = $self->{socket} //= $self->connection or return undef;
+    my $socket = $self->{socket} // $self->connection or return undef;
     my $text   = join '', '*' . @words . "\r\n", map { '$' . length($_) . "\r\n$_\r\n" } @words;
     my $sent   = syswrite $socket, $text;
     my $answer = ($sent // 0) == length $text ? $self->answer(time + ($self->{within} // 1)) : undef;
