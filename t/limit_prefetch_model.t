@@ -146,7 +146,7 @@ sub check {
         cmp_ok($most, '>=', 0.5 * min($limit, $cost * fullest($window, @{ $asked{$log} })), "$when: what other nodes hold back of $log is not much");
     }
     diag join ', ', map { "$_: $source{$_}" } sort keys %source;
-    cmp_ok($source{"$_ prefetch"} // 0, '>', 20, "$when: $_ uses permits") for qw(/log /compact /cost /two);
+    cmp_ok($source{"$_ prefetch"} // 0, '>', 50, "$when: $_ uses permits") for qw(/log /compact /cost /two);
     ok(!$source{'/plain prefetch'}, "$when: a limit without prefetch= uses none");
     ok(!grep({ $_->[5] eq 'error' } @seen), "$when: Redis decides");
     return;
