@@ -113,7 +113,6 @@ build_simulation() {
     mkdir -p "$out/simulate"
     build_module
     configured_for_simulation "$out/simulate/nginx" '-g1 -O2 -fPIC'
-    rm -rf "$out/simulate/nginx/objs/addon"
     cp -r "$out/nginx/objs/addon" "$out/simulate/nginx/objs/" # newer than all that they depend on
     compiled_for_simulation "$out/simulate/nginx"
     if [ "${1-}" = steps ]; then

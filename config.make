@@ -4,7 +4,7 @@
 # paths.
 # -ffile-prefix-map, -Wdate-time: the same sources make the same module in any folder, at any time. The last map that
 # matches counts: nginx, and a static hiredis, may be below our folder.
-sliding_log_same="-ffile-prefix-map=$ngx_addon_dir=. -ffile-prefix-map=$(cd "$ngx_addon_dir" && pwd)=. -ffile-prefix-map=$PWD=nginx${HIREDIS_DIR:+ -ffile-prefix-map=$HIREDIS_DIR=hiredis}"
+sliding_log_same="-ffile-prefix-map=$ngx_addon_dir=. -ffile-prefix-map=$sliding_log_root=. -ffile-prefix-map=$PWD=nginx${HIREDIS_DIR:+ -ffile-prefix-map=$HIREDIS_DIR=hiredis}"
 for sliding_log_src in $sliding_log_srcs; do
     sliding_log_object="$NGX_OBJS/addon/$(basename "$(dirname "$sliding_log_src")")/$(basename "$sliding_log_src" .cpp).o"
     cat <<END >>"$NGX_MAKEFILE"

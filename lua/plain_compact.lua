@@ -1,6 +1,5 @@
 -- The plain call of algorithm=compact: one request for each of one or more logs, with the same limit, by this server's
--- clock. It is for lua/compact_log.lua, which describes the form of a log, what
--- lua/plain_log.lua is for algorithm=log.
+-- clock. It is for lua/compact_log.lua, which describes the form of a log, what lua/plain_log.lua is for algorithm=log.
 --
 -- KEYS   the logs
 -- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms), and perhaps options, as

@@ -12,10 +12,8 @@ if left_over then
     ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] = '1', '1', named and arguments[left_over[i]] or '', ''
     if i == 1 or costs then  -- else the other logs have the same numbers
       ARGV[at + 4], ARGV[at + 5], ARGV[at + 6] = arguments[latest - 2], arguments[latest - 1], '0'
-      ARGV[at + 7], ARGV[at + 8] = arguments[latest], costs and 'cost=' .. costs[left_over[i]] or ''
-      if options then
-        ARGV[at + 8] = costs and ARGV[at + 8] .. ' ' .. options or options
-      end
+      local cost = costs and 'cost=' .. costs[left_over[i]]
+      ARGV[at + 7], ARGV[at + 8] = arguments[latest], cost and options and cost .. ' ' .. options or cost or options or ''
     end
   end
 end

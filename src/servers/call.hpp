@@ -67,6 +67,7 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     /// What an older native module may not know.
     enum class Variant : std::uint8_t { Usual, PlainCosts, PlainOptions, PlainOverride, Override, OfName, Ahead, Owes };
 
+    /// A plain call with costs or options.
     bool isPlainWithMore() const {
         return variant == Variant::PlainCosts || variant == Variant::PlainOptions || variant == Variant::PlainOverride;
     }

@@ -1,11 +1,10 @@
 #include "sentinel_host.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 #include <utility>
 
 #include "received_command.hpp"
+#include "redis/commands.hpp"
 #include "redis/resp.hpp"
 
 namespace simulate {
@@ -15,10 +14,6 @@ namespace {
 /// As events have it: host and port.
 std::string wordsOf(Address address) {
     return textOf(address.host) + " " + std::to_string(address.port);
-}
-
-bool isLowerWord(std::string_view word, std::string_view lower) {
-    return std::ranges::equal(word, lower, [](unsigned char one, char other) { return std::tolower(one) == other; });
 }
 
 }  // namespace
@@ -56,13 +51,13 @@ class SentinelHost::Watcher final : public Connection {
 
   private:
     void execute(const std::vector<std::string_view>& words, std::string& replies) {
-        if (isLowerWord(words[0], "subscribe")) {
+        if (isWord(words[0], "SUBSCRIBE")) {
             channels_.emplace(words.at(1));
             appendArray(replies, 3);
             appendBulk(replies, "subscribe");
             appendBulk(replies, words.at(1));
             appendInteger(replies, static_cast<std::int64_t>(channels_.size()));
-        } else if (words.size() == 3 && isLowerWord(words[0], "sentinel") && words[2] == kMaster) {
+        } else if (words.size() == 3 && isWord(words[0], "SENTINEL") && words[2] == kMaster) {
             appendArray(replies, 2);
             appendBulk(replies, textOf(host_.master_.host));
             appendBulk(replies, std::to_string(host_.master_.port));

@@ -26,6 +26,7 @@ use constant PLENTY => 10_000_000;
 sub all {
     my ($window, $c_peer) = @_;
     my ($keys, $plenty) = (KEYS, PLENTY);
+    my $two = "limit=$plenty window=$window; sliding_log_limit %%NAME%%_day key=\$arg_k limit=$plenty window=1d";
     my @all = (
         { name => 'no limit', kind => 'keys', family => '' },
         limit_req('limit_req',         'keys',   '1000000r/s', "burst=$plenty nodelay"),
@@ -48,11 +49,12 @@ sub all {
         module("compact, native, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window", redis => 1, native => 'required'),
         module("log, override=on, $keys keys",     'keys', "limit=$plenty window=$window override=on",                   redis => 1),
         module("compact, override=on, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window override=on", redis => 1),
-        (map {
-            my ($what, $parameters) = @$_;
-            (module("log, $what, $keys keys",         'keys', "limit=$plenty window=$window$parameters", redis => 1),
-             module("log, $what, native, $keys keys", 'keys', "limit=$plenty window=$window$parameters", redis => 1, native => 'required'));
-        } ['block=1m', ' block=1m'], ['delay=1s', ' delay=1s'], ['two limits', "; sliding_log_limit %%NAME%%_day key=\$arg_k limit=$plenty window=1d"]),
+        module("log, block=1m, $keys keys",         'keys', "limit=$plenty window=$window block=1m", redis => 1),
+        module("log, block=1m, native, $keys keys", 'keys', "limit=$plenty window=$window block=1m", redis => 1, native => 'required'),
+        module("log, delay=1s, $keys keys",         'keys', "limit=$plenty window=$window delay=1s", redis => 1),
+        module("log, delay=1s, native, $keys keys", 'keys', "limit=$plenty window=$window delay=1s", redis => 1, native => 'required'),
+        module("log, two limits, $keys keys",         'keys', $two, redis => 1),
+        module("log, two limits, native, $keys keys", 'keys', $two, redis => 1, native => 'required'),
         module("bucket, $keys keys", 'keys', "algorithm=bucket limit=$plenty window=$window", redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),

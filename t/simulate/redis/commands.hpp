@@ -24,7 +24,8 @@ enum Flags : unsigned {
     kGrows = 1 << 1,         // refused when there is no memory
     kWhileLoading = 1 << 2,  // also while the dataset is loaded
     kWhileStale = 1 << 3,    // also on a replica without its master
-    kWhileBusy = 1 << 4,     // also while a script runs for long
+    kAlways = kWhileLoading | kWhileStale,
+    kWhileBusy = 1 << 4,  // also while a script runs for long
     kWithoutAuth = 1 << 5,
     kNotInScripts = 1 << 6,
     kRunsScript = 1 << 7,  // its keys are counted, and it writes by other commands

@@ -167,8 +167,6 @@ void exec(Execution& execution, Words) {
     }
 }
 
-constexpr unsigned kAlways = kWhileLoading | kWhileStale;
-
 constexpr CommandRow kConnectionCommands[] = {
     {"asking", asking, 1, 0, 0, 0},
     {"auth", auth, -2, kAlways | kWhileBusy | kWithoutAuth | kNotInScripts, 0, 0},

@@ -184,12 +184,12 @@ void cluster(Execution& execution, Words words) {
     }
 }
 
-constexpr unsigned kServedAlways = kWhileLoading | kWhileStale;
-
 constexpr CommandRow kServerCommands[] = {
-    {"cluster", cluster, -2, kWhileStale, 0, 0}, {"config", config, -2, kServedAlways | kNotInScripts, 0, 0},
-    {"info", info, -1, kServedAlways, 0, 0},     {"role", role, 1, kServedAlways | kNotInScripts, 0, 0},
-    {"time", time, 1, kServedAlways, 0, 0},
+    {"cluster", cluster, -2, kWhileStale, 0, 0},
+    {"config", config, -2, kAlways | kNotInScripts, 0, 0},
+    {"info", info, -1, kAlways, 0, 0},
+    {"role", role, 1, kAlways | kNotInScripts, 0, 0},
+    {"time", time, 1, kAlways, 0, 0},
 };
 
 }  // namespace
