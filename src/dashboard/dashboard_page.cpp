@@ -46,14 +46,14 @@ PageResponse make(ngx_http_request_t* request) {
     return {bufferOf(request->pool, page()), kPageType, fields};
 }
 
-ngx_int_t onContent(ngx_http_request_t* request) noexcept {
+ngx_int_t answerWithPage(ngx_http_request_t* request) noexcept {
     return respond(request, make);
 }
 
 }  // namespace
 
 char* setDashboard(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
-    return setPage(cf, *cmd, conf, onContent);
+    return setPage(cf, *cmd, conf, answerWithPage);
 }
 
 }  // namespace sliding_log

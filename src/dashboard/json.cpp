@@ -13,7 +13,7 @@ unsigned byteAt(std::string_view text, std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-bool isBetween(unsigned byte, unsigned least, unsigned most) {
+bool isByteBetween(unsigned byte, unsigned least, unsigned most) {
     return least <= byte && byte <= most;
 }
 
@@ -22,19 +22,19 @@ bool isBetween(unsigned byte, unsigned least, unsigned most) {
 std::size_t lengthOfCharacter(std::string_view text) {
     const unsigned first = byteAt(text, 0);
     const unsigned second = byteAt(text, 1);
-    const auto continues = [&](std::size_t i) { return isBetween(byteAt(text, i), 0x80, 0xbf); };
+    const auto continues = [&](std::size_t i) { return isByteBetween(byteAt(text, i), 0x80, 0xbf); };
     if (first < 0x80) {
         return 1;
     }
-    if (isBetween(first, 0xc2, 0xdf)) {
+    if (isByteBetween(first, 0xc2, 0xdf)) {
         return continues(1) ? 2 : 0;
     }
-    if (isBetween(first, 0xe0, 0xef)) {
-        const bool isSecond = isBetween(second, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    if (isByteBetween(first, 0xe0, 0xef)) {
+        const bool isSecond = isByteBetween(second, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
         return isSecond && continues(2) ? 3 : 0;
     }
-    if (isBetween(first, 0xf0, 0xf4)) {
-        const bool isSecond = isBetween(second, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+    if (isByteBetween(first, 0xf0, 0xf4)) {
+        const bool isSecond = isByteBetween(second, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
         return isSecond && continues(2) && continues(3) ? 4 : 0;
     }
     return 0;

@@ -7,7 +7,7 @@ namespace sliding_log {
 
 namespace {
 
-constexpr ngx_msec_t kWarnEveryMs = 60'000;
+constexpr ngx_msec_t kWarnOfFullEveryMs = 60'000;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ T* CounterRegistry::makeRoom(RegistryList<T>& list) {
 }
 
 void CounterRegistry::warn(std::string_view first, std::string_view second) {
-    if (header_->everWarned != 0 && nowMs() - header_->warnedAt < kWarnEveryMs) {
+    if (header_->everWarned != 0 && nowMs() - header_->warnedAt < kWarnOfFullEveryMs) {
         return;
     }
     header_->everWarned = 1;

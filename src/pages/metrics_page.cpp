@@ -224,14 +224,14 @@ ngx_buf_t* render(ngx_http_request_t* request) {
     return buffer;
 }
 
-ngx_int_t onContent(ngx_http_request_t* request) noexcept {
+ngx_int_t answerWithMetrics(ngx_http_request_t* request) noexcept {
     return respond(request, [](ngx_http_request_t* each) { return PageResponse{render(each), kContentType, {}}; });
 }
 
 }  // namespace
 
 char* setMetrics(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
-    return setPage(cf, *cmd, conf, onContent);
+    return setPage(cf, *cmd, conf, answerWithMetrics);
 }
 
 }  // namespace sliding_log

@@ -12,6 +12,9 @@
 
 namespace sliding_log {
 
+/// Permits the next command for a slot that is still being imported.
+inline constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
+
 /// Appends how much of that kind follows: a line, in one piece, since each call has many of them.
 template <typename Text>
 void appendLength(Text& out, char kind, std::size_t length) {

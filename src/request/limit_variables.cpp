@@ -53,7 +53,7 @@ const Decision* shownDecision(ngx_http_request_t* request, std::string_view name
 
 // ---- families of variables
 
-ngx_int_t setStatus(ngx_http_request_t*, Value& value, const Decision& decision) {
+ngx_int_t setStatusText(ngx_http_request_t*, Value& value, const Decision& decision) {
     return setText(value, statusOf(*decision.result));
 }
 
@@ -67,7 +67,7 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"sliding_log_status_", setStatus},       {"sliding_log_limit_", setLimit},
+    {"sliding_log_status_", setStatusText},   {"sliding_log_limit_", setLimit},
     {"sliding_log_remaining_", setRemaining}, {"sliding_log_reset_", setReset},
     {"sliding_log_retry_after_", setRetry},   {"sliding_log_source_", setSource},
 };

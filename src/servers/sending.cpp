@@ -15,9 +15,6 @@ namespace {
 /// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
 constexpr unsigned kMostScriptMisses = 4;
 
-/// Permits the next command for a slot that is still being imported.
-constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
-
 }  // namespace
 
 Sending::Sending(SendingOwner& owner, Connection& connection, ServerCounters& counters, ngx_msec_t timeout,

@@ -15,7 +15,6 @@ namespace sliding_log {
 namespace {
 
 const std::string kTime = command({"TIME"});
-const std::string kAsking = command({"ASKING"});
 
 /// The reply to TIME: seconds and microseconds; nullopt: it is not permitted.
 std::optional<std::int64_t> timeIn(const redisReply& reply) {
@@ -114,8 +113,8 @@ void NameRecords::Reading::tick() {
 void NameRecords::Reading::send(Server& server, bool isAsking) {
     server_ = &server;
     serverMs_ = wallClockMs();
-    for (const std::string* each : {&kTime, isAsking ? &kAsking : nullptr, &std::as_const(get_)}) {
-        expected_ += each != nullptr && server.send(*each, *this) ? 1 : 0;
+    for (const std::string_view each : {std::string_view(kTime), isAsking ? kAsking : "", std::string_view(get_)}) {
+        expected_ += !each.empty() && server.send(each, *this) ? 1 : 0;
     }
 }
 
