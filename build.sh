@@ -11,6 +11,7 @@ cd "$(dirname "$0")"
 root=$PWD
 out=$root/build
 module=ngx_http_sliding_log_module
+jobs=$(nproc) # of a make
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
 behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
@@ -76,7 +77,7 @@ compiled() {
     shift
     all=$(make -n "$@" | grep -c ' -c ') || true
     [ "$all" -eq 0 ] || echo "compiling $what: $all files" >&2
-    make -j"$(nproc)" "$@" | while IFS= read -r line; do
+    make -j"$jobs" "$@" | while IFS= read -r line; do
         [[ $line == *' -c '* ]] || continue
         made=$((made + 1))
         [ $((made * 10 / all)) -eq $(((made - 1) * 10 / all)) ] || echo "compiling $what: file $made of $all" >&2
@@ -135,6 +136,19 @@ configured_for_simulation() { # FOLDER OPTIONS-OF-CC
 compiled_for_simulation() { # FOLDER
     # its objects alone: a program would need the sanitizer's library
     compiled "${1##*/} for the simulation" -C "$1" -f objs/Makefile LINK='>objs/nginx; :' binary
+}
+
+# at_once COMMAND...: does these beside each other, so that no CPU waits for the last file of one of them.
+at_once() {
+    local command child children=() failed=0 jobs=$(((jobs + 1) / 2))
+    for command in "$@"; do
+        (eval "$command") &
+        children+=($!)
+    done
+    for child in "${children[@]}"; do
+        wait "$child" || failed=1
+    done
+    return $failed
 }
 
 # task NAME [ARGUMENT...]: does a task, in a shell of its own.

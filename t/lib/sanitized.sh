@@ -15,11 +15,11 @@ build_sanitized() {
     [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
     configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
-        --with-http_v2_module --with-cc-opt="-O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
+        --with-http_v2_module --with-cc-opt="-O0 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
-    make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
-    make -s -C tool -j"$(nproc)" PRECOMPILED=1 OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
-    make -s -C native -j"$(nproc)" PRECOMPILED=1 OUT="$out/native-sanitized" EXTRA="-O1 $flags"
+    make -s -C "$tree" -f objs/Makefile -j"$jobs" binary
+    make -s -C tool -j"$jobs" PRECOMPILED=1 OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
+    make -s -C native -j"$jobs" PRECOMPILED=1 OUT="$out/native-sanitized" EXTRA="-O0 $flags"
 }
 
 # sanitized COMMAND...: runs tests over that nginx.

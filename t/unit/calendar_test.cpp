@@ -6,6 +6,7 @@
 #include <random>
 
 #include "checks.hpp"
+#include "operations.hpp"
 
 namespace sliding_log {
 namespace {
@@ -48,7 +49,7 @@ TEST(Calendar, IsThatOfTimegmFrom1970To2400) {
         expectAsTimegm(day * kDayMs + kDayMs - 1);
     }
     std::mt19937_64 random(1970);
-    for (int i = 0; i < 100'000; i++) {
+    for (int i = 0; i < operations(100'000); i++) {
         expectAsTimegm(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(kDays * kDayMs)));
     }
 }

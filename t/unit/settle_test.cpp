@@ -12,6 +12,7 @@
 #include "limit/bounds.hpp"
 #include "limit/number.hpp"
 #include "local/decide.hpp"
+#include "operations.hpp"
 
 namespace sliding_log {
 namespace {
@@ -90,7 +91,7 @@ TEST(Settle, LessCountsFromTheBeginningAndMoreFromTheEnd) {
     std::mt19937 random(42);
     const auto upTo = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most + 1)); };
     for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter, Algorithm::Quota}) {
-        for (int round = 0; round < 20; round++) {
+        for (int round = 0; round < operations(20); round++) {
             const Check asked = check(algorithm, 1 + upTo(30), 100 + upTo(900));
             SettledLog log(asked);
             std::vector<Request> requests;

@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+#include "operations.hpp"
+
 namespace sliding_log {
 namespace {
 
@@ -47,7 +49,7 @@ TEST(TimeText, IsAValidTimeOfNginx) {
 
 TEST(TimeText, IsParsedToTheSameTime) {
     std::mt19937_64 random(11);
-    for (int i = 0; i < 20'000; i++) {
+    for (int i = 0; i < operations(20'000); i++) {
         const auto ms = static_cast<std::int64_t>(random() >> (1 + random() % 63));
         EXPECT_EQ(read(textOf(ms)), ms);
     }
