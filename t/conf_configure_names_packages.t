@@ -14,15 +14,31 @@ my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my ($sources) = grep { -x "$_/configure" } glob '/usr/share/nginx/src /usr/src/nginx*';
 plan skip_all => 'nginx-dev is not installed' if !$sources;
 
-# A compiler that refuses a source that has the text.
+# A compiler that refuses a source that has the text. What nginx's own configure asks is the same each time: it keeps the
+# program that it made of a source, and how that ended.
+my $kept = File::Temp->newdir;
+
 sub compiler_without {
     my ($folder, $text) = @_;
     return write_program("$folder/cc", <<"END");
 #!/bin/sh
+source='' program='' last=''
 for word; do
-    case \$word in *.c) grep -q '$text' "\$word" && exit 1 ;; esac
+    case \$word in *.c) source=\$word ;; esac
+    [ "\$last" != -o ] || program=\$word
+    last=\$word
 done
-exec cc "\$@"
+[ -n "\$source" ] && [ -n "\$program" ] || exec cc "\$@"
+! grep -q '$text' "\$source" || exit 1
+as=$kept/\$({ echo "\$*"; cat "\$source"; } | cksum | tr ' ' -)
+if [ ! -e "\$as.status" ]; then
+    cc "\$@" 2>"\$as.said"
+    echo \$? >"\$as.status"
+    ! [ -e "\$program" ] || cp "\$program" "\$as"
+fi
+cat "\$as.said" >&2
+! [ -e "\$as" ] || cp "\$as" "\$program"
+exit "\$(cat "\$as.status")"
 END
 }
 
@@ -52,7 +68,7 @@ for (
 
 my $folder = File::Temp->newdir;
 mkdir "$folder/lib";
-my ($status, $printed) = configure($folder, 'cc', "$folder");
+my ($status, $printed) = configure($folder, compiler_without($folder, 'no source has this'), "$folder");
 isnt($status, 0, 'HIREDIS_DIR has no hiredis: configure fails');
 like($printed, qr/ requires the \Q$hiredis\E library\.\nHIREDIS_DIR=\Q$folder\E has no include\/hiredis and lib\/libhiredis\.a of one\.$/m,
     'HIREDIS_DIR has no hiredis: configure tells where it looked');

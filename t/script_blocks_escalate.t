@@ -154,7 +154,7 @@ for my $name (sort values %SCRIPTS) {
 
     # random calls
     my ($asked, $wrong) = (0, '');
-    for my $round (1 .. 150) {
+    for my $round (1 .. Testbed::operations(150, 3)) {
         my ($limit, $key) = (1 + int rand 3, "model $round");
         my @times = map { 100 + int rand any(50, 400) } 1 .. any(2, 2, 3, 5);
         my %is    = (used => 0, until => 0, since => 0, latest => undef, before => undef);
