@@ -138,7 +138,8 @@ compiled_for_simulation() { # FOLDER
     compiled "${1##*/} for the simulation" -C "$1" -f objs/Makefile LINK='>objs/nginx; :' binary
 }
 
-# at_once COMMAND...: does these beside each other, so that no CPU waits for the last file of one of them.
+# at_once COMMAND...: does these beside each other, so that no CPU waits for the last file of one of them. Each make has
+# half of the jobs. What two of them would make has to be there.
 at_once() {
     local command child children=() failed=0 jobs=$(((jobs + 1) / 2))
     for command in "$@"; do

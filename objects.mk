@@ -1,9 +1,10 @@
 # The objects of programs without nginx. The folder sets ROOT, OUT, CXXFLAGS and SOURCES, its own files and those of src/
 # that it needs, includes this file, and links OBJECTS.
 #
-# The sources are compiled as PARTS files (src/join_sources), not so those in ALONE, which have options of their own. SEPARATE=1
-# compiles each alone, which shows whether it includes what it needs. With PRECOMPILED=1, of tests, g++ reads the headers of
-# the standard library once for all.
+# The sources are compiled as PARTS files (src/join_sources), not so those in ALONE, which have options of their own.
+# SEPARATE=1 compiles each alone, which shows whether it includes what it needs. With PRECOMPILED=1, of tests, g++ reads the
+# headers of the standard library once for all.
+
 # The scripts are embedded by the assembler, which finds them here, and not when it runs at last (link-time optimization).
 ALONE += $(ROOT)/src/redis/scripts.cpp
 $(OUT)/src/redis/scripts.o: $(wildcard $(ROOT)/lua/*.lua)
