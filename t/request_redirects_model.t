@@ -175,8 +175,8 @@ for my $operation (1 .. $operations) {
     if ($operation % 10 == 0) {
         for my $name (grep { $store{$_} ne 'local' } @names) {
             my ($there, $model) = (undef, $entries{"$name $key"} // 0);
-            my $is_right = sub { $there = in_redis($name, $key); return !defined $there || $there == $model };
-            push @wrong, "$name has $there, not $model" if !Testbed::wait_until("$name $key", 2, $is_right);    # a refund is on its way
+            my $agrees = sub { $there = in_redis($name, $key); return !defined $there || $there == $model };
+            push @wrong, "$name has $there, not $model" if !Testbed::wait_until("$name $key", 2, $agrees);    # a refund is on its way
         }
     }
     if (!$is_right || @wrong) {

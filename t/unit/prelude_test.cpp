@@ -23,9 +23,8 @@ TEST(Bounds, AreThoseOfTheScripts) {
                                                            {"MOST_OF_LOG", kMostOfLog}};
     for (const auto& [name, value] : bounds) {
         const std::string line = "\nlocal " + name + " = " + std::to_string(value);
-        const std::size_t at = EMBEDDED(prelude).find(line);
-        ASSERT_NE(at, std::string_view::npos) << name;
-        EXPECT_TRUE(std::string_view(" \n").find(EMBEDDED(prelude)[at + line.size()]) != std::string_view::npos)
+        EXPECT_TRUE(EMBEDDED(prelude).find(line + " ") != std::string_view::npos ||
+                    EMBEDDED(prelude).find(line + "\n") != std::string_view::npos)
             << name;
     }
 }
