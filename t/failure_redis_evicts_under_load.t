@@ -32,8 +32,7 @@ my $number = 0;
 sub fill { return many([map { [$port, '/filler?k=f' . $number++] } 1 .. $_[0]], at_once => 50) }
 sub count { my ($what, @answers) = @_; return scalar grep { "$_->{status} " . (field($_, 'X-How') // '') eq $what } @answers }
 
-my @alike = $ENV{TEST_BRIEF} ? () : qw(volatile-lfu volatile-random allkeys-lfu allkeys-random);
-for my $policy (qw(noeviction volatile-ttl volatile-lru allkeys-lru), @alike) {
+for my $policy (qw(noeviction volatile-ttl volatile-lru volatile-lfu volatile-random allkeys-lru allkeys-lfu allkeys-random)) {
     $redis->cli(qw(FLUSHALL));
     $redis->cli(qw(CONFIG RESETSTAT));
     $redis->cli(qw(CONFIG SET maxmemory 0));

@@ -6,8 +6,7 @@ use FindBin;
 use Test::More;
 use Testbed;
 
-my $requests = Testbed::operations(9000, 3);
-my $program  = "$FindBin::RealBin/../build/simulate/simulate";
+my $program = "$FindBin::RealBin/../build/simulate/simulate";
 
 plan skip_all => 'there is no simulation: ./build.sh simulate builds it' if !-x $program;
 
@@ -18,14 +17,14 @@ sub simulate {
 }
 
 {
-    my ($one, $other) = map { simulate(qw(--seed 7 --trace --requests), $requests) } 1, 2;
+    my ($one, $other) = map { simulate(qw(--seed 7 --requests 9000 --trace)) } 1, 2;
     is($one->{status}, 0, 'worlds keep their limits');
-    like($one->{output}, qr/^$requests requests, \d+ faults, \d+ s simulated: no failure; trace [0-9a-f]{16}$/m, 'the last line says so');
-    cmp_ok(length $one->{output}, '>', 50 * $requests, 'the trace tells of each request');
+    like($one->{output}, qr/^9000 requests, \d+ faults, \d+ s simulated: no failure; trace [0-9a-f]{16}$/m, 'the last line says so');
+    cmp_ok(length $one->{output}, '>', 500_000, 'the trace tells of each request');
     ok($one->{output} eq $other->{output}, 'two runs are the same');
-    is((simulate(qw(--seed 7 --jobs 3 --requests), $requests)->{output} =~ m{(trace \S+)})[0], ($one->{output} =~ m{(trace \S+)})[0],
+    is((simulate(qw(--seed 7 --requests 9000 --jobs 3))->{output} =~ m{(trace \S+)})[0], ($one->{output} =~ m{(trace \S+)})[0],
         'worlds beside each other are the same');
-    unlike(simulate(qw(--seed 8 --requests), $requests)->{output}, qr/\Q@{[ $one->{output} =~ m{(trace \S+)} ]}\E/, 'another seed is another world');
+    unlike(simulate(qw(--seed 8 --requests 9000))->{output}, qr/\Q@{[ $one->{output} =~ m{(trace \S+)} ]}\E/, 'another seed is another world');
 }
 
 # What is left out changes nothing that is drawn for the rest, so a world that fails can be made smaller.
@@ -40,12 +39,13 @@ sub simulate {
 
 SKIP: {
     skip 'nginx does not tell of its steps: ./build.sh simulate --steps builds it', 2 if !-e "$FindBin::RealBin/../build/simulate/nginx_steps.so";
-    my ($one, $other) = map { simulate(qw(--seed 7 --steps --requests), $requests) } 1, 2;
+    my ($one, $other) = map { simulate(qw(--seed 7 --requests 9000 --steps)) } 1, 2;
     like($one->{output}, qr/: no failure; trace/, 'worlds whose workers are switched out at any step keep their limits');
     is($one->{output}, $other->{output}, 'and two runs are the same');
 }
 
 # Worlds of each kind, and those that failed once.
+my $requests = Testbed::operations(9000, 3);
 for my $kind (qw(standalone sentinel cluster regions permits queues)) {
     like(simulate('--world', $kind, qw(--seed 20 --requests), $requests)->{output}, qr/: no failure; trace/, "worlds with something of $kind keep their limits");
 }

@@ -12,7 +12,7 @@ use Testbed::CompactLog qw(times_of);
 use Testbed::Script;
 
 seed();
-use constant ROUNDS => Testbed::operations(150, 10);
+use constant ROUNDS => Testbed::operations(150);
 
 my $bed     = Testbed->new;
 my $redis   = $bed->redis;
