@@ -52,7 +52,7 @@ my @paths = map { ("/$_?k=%d", "/$_?k=1") } sort keys %servers;
 
 # ---- the old ones stay valid
 
-my $load = Testbed::Load->start($bed, $nginx->port, paths => \@paths, rate => 120);
+my $load = Testbed::Load->start($bed, $nginx->port, paths => \@paths, rate => 40);
 my ($begin, $number, %auths) = (time, 0);
 while (time - $begin < LOOK + 2 * EVERY) {
     $number++;
