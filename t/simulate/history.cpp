@@ -77,7 +77,8 @@ History::Logs History::logs() const {
 /// Entries of a denied request are taken back after its answer; a fault may delay or lose that.
 Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) const {
     const bool isSure = (event.end != Event::End::Unknown || event.hasLeft) && !isFaulty(event);
-    const bool isRefunded = limit.refunds && (event.upstreamStatus >= 500 || event.upstreamStatus == 0);
+    const bool hasFailed = event.upstreamStatus >= 500 || event.upstreamStatus == 0 || event.status >= 500;
+    const bool isRefunded = limit.refunds && hasFailed;  // also by nginx itself, which has no connection to spare
     const std::int64_t cost = limit.hasCost ? event.cost : 1;
     const auto [least, most] = std::minmax({cost, limit.settles ? event.trueCost : cost});
     Share share{&event,
