@@ -1,28 +1,33 @@
--- The plain call of algorithm=compact: one request for each of one or more logs, with the same limit, by this server's
--- clock. It is for lua/compact_log.lua, which describes the form of a log, what lua/plain_log.lua is for algorithm=log.
+-- The plain calls of algorithm=compact: requests of one log each, with the same limit, or of the same two limits each, by
+-- this server's clock. They are for lua/compact_log.lua, which describes the form of a log, what those of
+-- lua/plain_log.lua are for algorithm=log.
 --
--- KEYS   the logs
--- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms), and perhaps options, as
---        of lua/plain_log.lua
+-- KEYS   the logs; with two limits the two different logs of each request
+-- ARGV   the costs of the requests, unless all are 1, then limit, window (ms), time to live (ms), and perhaps options, as of
+--        lua/plain_log.lua. With two limits, which have no costs: limit, window and time to live of the first, those of the
+--        second, and 'two'
 -- Reply  as in lua/decide.lua
 --
--- Logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost takes
--- several times the bytes, so with costs the usual cases of the ring are decided here: the next bytes to leave it are in
--- one piece, and the bytes that are added to it have room there, in one piece.
+-- Requests of logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost
+-- takes several times the bytes, so with costs the usual cases of the ring are decided here: the next bytes to leave it are
+-- in one piece, and the bytes that are added to it have room there, in one piece.
 --
 -- A log has five parts: what its head says, what leaves the window, a denial, an admission, what is written. They are no
 -- functions, since a script makes its functions anew at each call.
 
 local KEYS, ARGV = KEYS, ARGV
-local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-local arguments, options = #ARGV, nil
-if arguments == #KEYS + 4 or arguments == 4 and not tonumber(ARGV[4]) then
+local replies, left_over  -- the places of the requests that are left to the frame, see plain_rest.lua
+local arguments, options, has_two = #ARGV, nil, ARGV[7] == 'two' and #ARGV == 7
+if has_two or arguments == #KEYS + 4 or arguments == 4 and not tonumber(ARGV[4]) then
   arguments, options = arguments - 1, ARGV[arguments]
 end
-if arguments == 3 or arguments == #KEYS + 3 then
+if has_two then
+  options = nil
+end
+if has_two or arguments == 3 or arguments == #KEYS + 3 then
   local call, byte, sub = redis.pcall, string.byte, string.sub
-  local pack, unpack = struct.pack, struct.unpack
-  local keys, costs, cost = KEYS, arguments > 3 and ARGV, 1
+  local pack, unpack, unpack_values = struct.pack, struct.unpack, unpack
+  local keys, costs, cost = KEYS, not has_two and arguments > 3 and ARGV, 1
   local limit, window, ttl = ARGV[arguments - 2] + 0, ARGV[arguments - 1] + 0, ARGV[arguments]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
@@ -37,18 +42,30 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local now = (time[1] .. (#us == 6 and sub(us, 1, 3) or string.format('%03d', us / 1000))) + 0
 
   local horizon = now - window
+  local first  -- of a request with two limits: what was found in its first log; false: it is left to the frame
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
+    local request, is_second = i, false
+    if has_two then
+      is_second = i % 2 == 0
+      request = (i + i % 2) / 2
+      local at = is_second and 3 or 0
+      limit, window, ttl = ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3]
+      horizon = now - window
+    end
     if costs then
       cost = costs[i] + 0
       if cost > LARGEST_COUNT or left_over and left_over.keys[key] then
         cost = 0  -- left to the frame, which decides the requests of one log in their order
       end
     end
+    first = is_second and first
     repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
       if has_record and call('GET', key .. ':override') then
         break
+      elseif has_two and (left_over or is_second and not first) then
+        break  -- requests are decided in their order
       end
       -- 1. what the head says
       local front = call('GETRANGE', key, '0', HEAD_LAST)
@@ -80,7 +97,8 @@ if arguments == 3 or arguments == #KEYS + 3 then
           break  -- the clock has stepped back, or the contents are no log
         end
       end
-      if front == '' or newest <= horizon then
+      local is_there = front ~= ''
+      if not is_there or newest <= horizon then
         front, form, pattern, has_runs = '', FORMAT, STATE, false
         oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = now, now, 0, now, 0, 0, 0, 0, 0
       end
@@ -192,9 +210,19 @@ if arguments == 3 or arguments == #KEYS + 3 then
         end
         local retry = wanted + window - now
         reply = { 0, now, room > 0 and room or 0, reset, wanted < 0 and -1 or retry > 1 and retry or 1 }
-        if left == 0 then
+        if has_two and not is_second then
+          first = left == 0 and { false, 0, false, reply[3], reset, reply[5] }
+          reply = nil
+        elseif is_second then
+          reply = left == 0 and not first[7] and { 0, now, first[4], first[5], first[6], reply[3], reset, reply[5] } or nil
+        end
+        if left == 0 or has_two then
           break
         end
+      elseif is_second and first[6] > 0 then
+        local changes = left > 0 or front == '' and is_there
+        reply = not changes and { 0, now, first[4], first[5], first[6], room, reset, 0 } or nil
+        break
       else
         -- 4. an admission: `number` is what the log gets
         local ms = now - newest
@@ -237,30 +265,48 @@ if arguments == 3 or arguments == #KEYS + 3 then
       end
       local state = pack(pattern, form, oldest, has_runs and newest - oldest or newest, used, due and now or touched, size,
         begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
-      local set
-      if size > 0 then
-        set = call('SETRANGE', key, '0', state)
-        if due and type(set) == 'number' then
-          local lives = call('PEXPIRE', key, ttl)
-          reply = type(lives) == 'table' and lives or reply
-        end
-      elseif due then
-        set = call('SET', key, state, 'PX', ttl)
-      else
-        set = call('SET', key, state, 'KEEPTTL')
+      if has_two and not is_second then
+        -- with what is said of it if the other one denies; then nothing may be written here
+        first = { state, size, due, room, reset, 0, left > 0 or front == '' and is_there }
+        break
       end
-      if type(set) == 'table' and set.err then
-        reply = nil
+      local rest_of_second, reset_of_second = room - cost, reset
+      for written_before = 0, is_second and 1 or 0 do  -- this log, then the first one of the request
+        if written_before == 1 then
+          key, ttl = keys[i - 1], ARGV[3]
+          state, size, due, room, reset = unpack_values(first)
+          reply = { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
+        end
+        local set
+        if size > 0 then
+          set = call('SETRANGE', key, '0', state)
+          if due and type(set) == 'number' then
+            local lives = call('PEXPIRE', key, ttl)
+            reply = type(lives) == 'table' and lives or reply
+          end
+        elseif due then
+          set = call('SET', key, state, 'PX', ttl)
+        else
+          set = call('SET', key, state, 'KEEPTTL')
+        end
+        if type(set) == 'table' and set.err then
+          reply = written_before == 1 and set or nil
+        end
+        if not reply or reply.err then
+          break
+        end
       end
     until true
 
     if has_record and reply and not reply.err then
       reply[6], reply[7] = -1, 0  -- no record, as in override.lua
     end
-    replies[i] = reply or false
-    if not reply then
-      left_over = left_over or { costs = costs, options = options, keys = {} }
-      left_over[#left_over + 1], left_over.keys[key] = i, true
+    if reply then
+      replies[request] = reply
+    elseif is_second or not has_two then
+      replies[request] = false
+      left_over = left_over or { costs = costs, options = options, has_two = has_two, keys = {} }
+      left_over[#left_over + 1], left_over.keys[key] = request, true
     end
   end
   if not left_over then

@@ -283,6 +283,8 @@ local latest = not own_clock and function(log)
   return math.max(log.newest - (log.options and log.options.ahead or 0), -oldest - length)
 end
 
+local moved = ARGV.moved or false  -- the logs whose time to live a plain call has just moved on, as read() does
+
 local function read(log)
   local key, window, options = log.key, log.window, log.options
   local head, newest = log.found, nil
@@ -314,7 +316,12 @@ local function read(log)
       end
     end
   end
-  if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
+  local is_moved = moved and moved[key]
+  if is_moved then
+    moved[key] = nil
+  end
+  if oldest and (count >= log.limit or oldest > now or not own_clock
+      or not is_moved and call('PEXPIRE', key, log.ttl, 'GT') == 0) then
     newest = newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
     local farthest = newest > now and uncommon().farthest(log)
     if farthest and newest > farthest then

@@ -1,6 +1,7 @@
 #include "arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -119,7 +120,7 @@ const char* Arguments::read() {
         at_++;
         return readRenewals() ? nullptr : error_;
     }
-    if (readPlain()) {
+    if (readPlain() || readPlainTwo()) {
         return nullptr;
     }
     if (at_ < words_.size() && text(at_) == "take back") {
@@ -193,6 +194,33 @@ bool Arguments::readPlain() {
     isPlain_ = !hasOptions;
     for (std::size_t i = 0; hasOptions && i < keys_; i++) {
         leavePlain(i);
+    }
+    return true;
+}
+
+/// A plain call of two limits: each request is a batch of two logs.
+bool Arguments::readPlainTwo() {
+    const AlgorithmRow& row = rowOf(algorithm_);
+    const std::size_t requests = keys_ / 2;
+    const std::size_t names = row.namesEntries ? requests : 0;
+    constexpr std::size_t kNumbers = 6;
+    if (row.plain.empty() || requests == 0 || keys_ % 2 != 0 || words_.size() - at_ != names + kNumbers + 1 ||
+        text(words_.size() - 1) != kPlainTwo) {
+        return false;
+    }
+    const std::size_t begin = at_;
+    std::array<Settings, 2> settings;
+    at_ += names;
+    for (Settings& each : settings) {
+        if (!number(each.limit) || !number(each.window) || !number(each.ttl) || each.window < 1 || each.ttl < 1) {
+            at_ = begin;
+            return false;
+        }
+    }
+    for (std::size_t i = 0; i < requests; i++) {
+        batches_.push_back({.firstLog = logs_.size(), .logs = 2, .requests = 1, .names = begin + i});
+        logs_.push_back({.key = key(2 * i), .settings = settings[0]});
+        logs_.push_back({.key = key(2 * i + 1), .settings = settings[1]});
     }
     return true;
 }

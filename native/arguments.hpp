@@ -139,6 +139,7 @@ class Arguments {
     bool isWrittenShort() const { return text(1).find(' ') != std::string_view::npos; }
     bool readShort();
     bool readPlain();
+    bool readPlainTwo();
     bool readRenewals();
     bool readBatch(std::size_t& key);
     bool readLog(std::size_t key, const AskedBatch& batch);

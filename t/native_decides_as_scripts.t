@@ -110,7 +110,7 @@ sub world {
             } else {
                 my $is_plain = rand() < $world{plain};
                 my @groups   = $is_plain ? plain_groups(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
-                $_->{logs}[0]{options} = options($algorithm, { %world, costs => $world{plain_costs}, counts => 0, delays => 0, blocks => 0, permits => 0, overrides => 0 }, $logs[0]) for $is_plain ? @groups : ();
+                $_->{options} = options($algorithm, { %world, costs => $world{plain_costs}, counts => 0, delays => 0, blocks => 0, permits => 0, overrides => 0 }, $logs[0]) for $is_plain ? map { @{ $_->{logs} } } @groups : ();
                 $call{words}  = sub { my ($side) = @_; return $script{$side}->words($at, map { for_side($side, $_) } @groups) };
                 $call{groups} = \@groups;
             }

@@ -1,6 +1,6 @@
 # A plain call decides, replies and writes as the frame does: the same random operations on two logs. For one of them
-# plain calls are sent where the module would send them, also with costs and with options; for the other log none are. In
-# between there are calls with other options and clocks, stale contents, blocks, records, foreign and broken contents.
+# plain calls are sent where the module would send them, also with costs, options or two limits; for the other log none
+# are. In between there are calls with other options and clocks, stale contents, blocks, records, foreign and broken contents.
 # prove: first
 
 use strict;
@@ -78,12 +78,14 @@ sub world {
     my %own     = (%options, own_clock => 1);
     my ($plain, $frame, $caller) = map { Testbed::Script->new($redis, $name, %$_) } \%own, { %own, frame => 1 }, \%options;
     my @logs = map { { plain => "$name, $title: plain $_", frame => "$name, $title: frame $_", limit => 1 + int rand $world{limits}, window => $world{window} } } 1 .. 6;
+    # the second ones of requests with two limits
+    my @longer = map { my $log = $_; +{ plain => "$log->{plain} and longer", frame => "$log->{frame} and longer", limit => 2 * $log->{limit}, window => 3 * $log->{window} } } @logs[0 .. 2];
     my $now  = BEGIN_MS;
     my %seen;
-    my @outcomes  = ('plain 1', 'plain 0', 'options 1', 'options 0', 'record', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ());
+    my @outcomes  = ('plain 1', 'plain 0', 'options 1', 'options 0', 'two 1', 'two 0', 'record', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ());
     my $operation = 0;
     while (++$operation <= $operations || $operation < 10 * $operations && grep { ($seen{$_} // 0) <= 20 } @outcomes) {
-        my $log = any(@logs);
+        my $log = rand() < 0.1 ? any(@longer) : any(@logs);
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{window} if rand() < 0.005;
         $now -= int rand $world{window}     if rand() < 0.01;
@@ -94,46 +96,50 @@ sub world {
             cap    => 2 * $log->{limit},
             options => '',
         );
-        my $kind = any(('plain') x ($world{costs} ? 6 : 24), $world{costs} ? ('cost') x 24 : (), ('many') x 6, ('options') x 12, ('record') x 2, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
+        my $kind = any(('plain') x ($world{costs} ? 6 : 24), $world{costs} ? ('cost') x 24 : (), ('two') x ($world{costs} ? 3 : 12), ('many') x 6, ('options') x 12, ('record') x 2, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
         $asked{options} = any('cost=' . int rand 5, 'count=all', 'cost=' . int(1 + $log->{limit} / 2), 'cost=2 block=40 override', (@sparing) x 2) if $kind eq 'options';
         $asked{options} = any(@sparing) if $kind eq 'many' && rand() < 0.3;
         $asked{options} = cost(\%world, $log) if $kind eq 'cost';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
-        my @together = $kind eq 'many' ? grep { $_ == $log || rand() < 0.5 } @logs : $log;    # one call, of the same limit
+        my @together = $kind eq 'two' ? ($log, rand() < 0.3 ? any(@logs) : ()) : $kind eq 'many' ? ($log, grep { $_ != $log && rand() < 0.5 } @logs) : $log;    # one call, of the same limit
         @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it usually exists
         my @foreign = $kind eq 'record' ? any(['DEL', 'KEY:override'], ['SET', 'KEY:override', any('limit=3', 'allow', 'deny', 'broken') . ' until=0 since=1 by=a why='])->@* : $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my %options = map { $_->{plain} => $_ == $log || !$world{costs} ? $asked{options} : cost(\%world, $_) } @together;
+        my @seconds   = map { any(@longer) } $kind eq 'two' ? @together : ();
+        my %of_second = map { (limit => rand() < 0.97 ? $_->{limit} : any(0, 1), window => $_->{window}, ttl => $_->{window} + 400_000, cap => 0, options => rand() < 0.9 ? '' : any(@sparing)) } @seconds ? $seconds[0] : ();
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
             my ($script, $key) = @$side;
             my @group = (\@names, { %asked, key => $key });
             my $which = $script == $plain ? 'plain' : 'frame';
             my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, options => $options{ $_->{plain} }, key => $_->{$which} }] } @together;
+            push @{ $groups[$_] }, { %of_second, key => $seconds[$_]{$which} } for $kind eq 'two' ? 0 .. $#groups : ();
             my @words =
                   @foreign           ? map { s/^KEY(?=:|$)/$key/r } @foreign
                 : $kind eq 'caller'  ? $caller->words($called, \@group)
                 : $kind eq 'back'    ? $script->words(Testbed::Script::taking_back({ now => $now, logged => $at, taken => $at }), [[$log->{name} // 'u0'], $group[1]])
                 :                      $script->words($now, @groups);
             my $keys = $words[2] // 0;
+            $seen{of_two}++ if $which eq 'plain' && grep { $_ eq 'two' } @words;
             $seen{plain}++ if $which eq 'plain' && !@foreign && grep { @words == $_ * $keys + 7 || @words == $_ * $keys + 8 } $name eq 'sliding_log' ? 2 : (1, 2);
             push @$replies, told($script->call(@words));
         }
         @$log{qw(at name)} = ($now, $names[0]) if $kind eq 'plain';
-        my @left = map { [contents($plain, $_->{plain})] } @together;
-        my @as   = map { [contents($frame, $_->{frame})] } @together;
+        my @left = map { [contents($plain, $_->{plain})] } @together, @seconds;
+        my @as   = map { [contents($frame, $_->{frame})] } @together, @seconds;
         my ($left, $as)    = map { join "\n", map { $_->[0] =~ s/([^ -~])/sprintf '\\x%02x', ord $1/ger } @$_ } \@left, \@as;
         my ($end, $end_as) = map { $_->[0][1] } \@left, \@as;
-        my $ends_differ    = grep { abs($left[$_][1] - $as[$_][1]) > LATE } 0 .. $#together;
+        my $ends_differ    = grep { abs($left[$_][1] - $as[$_][1]) > LATE } 0 .. $#left;
         my $admitted = $replies->[1] =~ /^\[\[([01]) / ? $1 : 'else';
-        $seen{ $kind =~ /^(?:plain|cost|options)$/ ? "$kind $admitted" : $kind }++;
+        $seen{ $kind =~ /^(?:plain|cost|options|two)$/ ? "$kind $admitted" : $kind }++;
         next if $replies->[0] eq $replies->[1] && $left eq $as && !$ends_differ;
         is("$replies->[0]\n$left", "$replies->[1]\n$as", "$name, $title: operation $operation, $kind $asked{options} at $now, limit $asked{limit}");
         is($end, $end_as, "$name, $title: the time to live after operation $operation, $kind");
         return;
     }
     cmp_ok($seen{$_} // 0, '>', 20, "$name, $title: more than 20 calls are $_, of $operation") for @outcomes;
-    cmp_ok($seen{plain}, '>', $operation / 2, "$name, $title: half of the calls are plain");
+    cmp_ok($seen{plain} + $seen{of_two}, '>', $operation / 2, "$name, $title: half of the calls are plain");
     return;
 }
 

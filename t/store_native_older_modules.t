@@ -16,7 +16,7 @@ delete $ENV{TEST_NATIVE};
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--loadmodule', native_module()]);
 my $store = Testbed::NativeStore->new($bed, $redis, (map { location($_, 3, $_, '') } qw(log compact)), location('over/log', 3, 'log', 'override=on'),
-    location('cost', 2500, 'compact', 'cost=$arg_c'), map { location("settle/$_", 100, $_, 'cost=$arg_cost settle=$arg_real', '366d') } qw(compact counter bucket quota));
+    location('cost', 2500, 'compact', 'cost=$arg_c'), 'location /pair { sliding_log_limit pair key=$arg_k limit=3 window=1h; sliding_log_limit longer key=$arg_k limit=5 window=2h; empty_gif; }', map { location("settle/$_", 100, $_, 'cost=$arg_cost settle=$arg_real', '366d') } qw(compact counter bucket quota));
 my $auto = $store->nginx('');
 asked($auto, '/log?k=first');
 Testbed::Script->new($redis, $SCRIPTS{log});    # loads it
@@ -74,6 +74,20 @@ for my $native (qw(auto required)) {
     is($store->calls_of(sub { asked($old, '/compact?k=old2'); asked($old, '/cost?k=old2&c=1'); asked($old, '/cost?k=old2&c=0') }), '0 evalsha, 3 sliding_log.2', 'other calls are decided by the module');
     is($old->logged(qr/wrong arguments|on_error/), 0, 'the error log has nothing of it');
     is($store->calls_of(sub { asked($auto, '/cost?k=new&c=777') }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
+}
+
+# ---- two limits in a plain call are not known
+
+{
+    my $two = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?\r\n)two(?=\r\n)/$1tow/gsr });
+    my $old = $store->nginx('', '127.0.0.1:' . $two->port);
+    asked($old, '/log?k=old');
+    asked($auto, '/pair?k=warm');
+    is($store->calls_of(sub { is(asked($old, '/pair?k=old'), $_, 'an older module: a script decides a plain call of two limits') for ('200 redis') x 3, '429 redis' }),
+        '4 evalsha, 1 sliding_log.2', 'after the module was asked once');
+    is($store->calls_of(sub { asked($old, '/log?k=old3') }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
+    is($old->logged(qr/wrong arguments|on_error/), 0, 'the error log has nothing of it');
+    is($store->calls_of(sub { asked($auto, '/pair?k=new') }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
 }
 
 # ---- short calls are not known: no algorithm has that name, or the call wants more words

@@ -32,8 +32,13 @@ HTTP
     location /delays  { sliding_log_limit delays key=$arg_k limit=3 window=1h delay=5s; empty_gif; }
     location /record  { sliding_log_limit record key=$arg_k limit=3 window=1h algorithm=compact cost=2 override=on; empty_gif; }
     location /id      { sliding_log_limit id key=$arg_k limit=3 window=1h id=$arg_i block=1m; empty_gif; }
+    location /ids     { sliding_log_limit first key=$arg_k limit=3 window=1h id=$arg_i; sliding_log_limit second key=$arg_k limit=5 window=2h id=$arg_i; empty_gif; }
     location /counts  { sliding_log_limit counts key=$arg_k limit=3 window=1h count=all block=1m; empty_gif; }
     location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
+    location /compacts { sliding_log_limit three key=$arg_k limit=2 window=1h algorithm=compact; sliding_log_limit four key=$arg_k limit=3 window=2h algorithm=compact; empty_gif; }
+    location /both    { sliding_log_limit log key=$arg_k limit=3 window=1h; sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
+    location /three   { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
+    location /option  { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h block=1m; empty_gif; }
     location /metrics { sliding_log_metrics; }
 END
 );
@@ -72,21 +77,24 @@ is(asked('/costs?k=c&c=300001'), '429 redis: 4', 'compact with a cost above the 
 is(asked('/costs?k=c&c=300002'), '429 cache: ', 'compact with a larger cost: none, that of the smaller one is known');
 is(asked('/costs?k=b&c=0'),      '200 redis: 9', 'compact with a cost of 0: none');
 is(asked('/costs?k=b&c=1'),      '200 redis: 3', 'compact with a cost of 1: as without');
-is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
+is(asked('/two?k=a'),     '200 redis: 8',  'two limits: a plain call, with one name and the numbers of both');
+is(asked('/compacts?k=a'), $_, 'two limits of compact: a plain call, also if one denies') for '200 redis: 7', '200 redis: 7', '429 redis: 7';
+is(asked('/both?k=d'),    '200 redis: 4 3', 'two limits of different algorithms: two plain calls');
+is(asked('/three?k=d'),   '200 redis: 11', 'three limits: none');
+is(asked('/option?k=d'),  '200 redis: 14', 'two limits, one of which has an option: none');
 is(asked('/delays?k=a'),  '200 redis: 5', 'delay: a plain call, which has it');
 is(asked('/record?k=a'),  '200 redis: 5', 'override, and a cost: a plain call, which has both');
 $redis->cli('SET', 'rl:sliding:record:{a}:override', 'allow until=0 since=1 by=a why=');
 is(asked('/record?k=a'),  '200 override: 5', 'override: a plain call meets a record');
 is(asked('/id?k=a&i=a'),  '200 redis: 10', 'id: none');
+is(asked('/id?k=two&i=two'), '200 redis: 10', 'an id that is the last word of a plain call of two limits: none');
+is(asked('/ids?k=two&i=two'), '200 redis: 16', 'the same in two logs: none');
+is($redis->cli('ZSCORE', 'rl:sliding:second:{two}', 'two') > 0 ? 1 : 0, 1, 'such an id is the name of the entry');
 is(asked('/counts?k=a'),  '200 redis: 9', 'count=all: none');
 
-# Several logs of one limit: one plain call, which has a name for each and the three numbers of all.
-{
-    $redis->cli('SLOWLOG', 'RESET');
-    kill 'STOP', $nginx->workers;    # so that it reads all requests at once
-    my @answers = many([map { [$port, "/log?k=many$_"] } 1 .. 8], at_once => 8, when_sent => sub { kill 'CONT', $nginx->workers });    # SLOWLOG shows no more than 32 words
-    is(scalar(grep { $_->{status} == 200 } @answers), 8, 'requests for eight logs are admitted');
-    my @calls = split / /, $redis->cli('EVAL', <<'LUA', 0);
+# For each script call since SLOWLOG RESET: the number of its keys, and of the arguments after them.
+sub calls_and_arguments {
+    return split / /, $redis->cli('EVAL', <<'LUA', 0);
 local told = {}
 for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '128')) do
   if string.upper(entry[4][1]) == 'EVALSHA' then
@@ -95,8 +103,28 @@ for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '128')) do
 end
 return table.concat(told, ' ')
 LUA
+}
+
+# Several logs of one limit: one plain call, which has a name for each and the three numbers of all.
+{
+    $redis->cli('SLOWLOG', 'RESET');
+    kill 'STOP', $nginx->workers;    # so that it reads all requests at once
+    my @answers = many([map { [$port, "/log?k=many$_"] } 1 .. 8], at_once => 8, when_sent => sub { kill 'CONT', $nginx->workers });    # SLOWLOG shows no more than 32 words
+    is(scalar(grep { $_->{status} == 200 } @answers), 8, 'requests for eight logs are admitted');
+    my @calls = calls_and_arguments();
     cmp_ok(scalar @calls, '<', 8, 'they are sent in fewer calls');
     is_deeply([grep { my ($logs, $arguments) = split /:/; $arguments != $logs + 3 } @calls], [], 'all of these are plain');
+}
+
+# The same of two limits: a plain call has a name for each request, and the numbers of both logs.
+{
+    $redis->cli('SLOWLOG', 'RESET');
+    kill 'STOP', $nginx->workers;
+    my @answers = many([map { [$port, "/two?k=many$_"] } 1 .. 6], at_once => 6, when_sent => sub { kill 'CONT', $nginx->workers });
+    is(scalar(grep { $_->{status} == 200 } @answers), 6, 'six requests with two limits are admitted');
+    my @calls = calls_and_arguments();
+    cmp_ok(scalar @calls, '<', 6, 'they are sent in fewer calls');
+    is_deeply([grep { my ($logs, $arguments) = split /:/; $arguments != $logs / 2 + 7 } @calls], [], 'all of these are plain');
 }
 
 my $loads    = $redis->calls('script|load');
@@ -112,5 +140,11 @@ is(asked('/compact?k=b'), '503 error: 3', 'compact: a key of another type is ref
 is($redis->calls('script|load'), $loads, 'no other script was loaded');
 is(scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), $requests + 6,
     'each of the six requests was counted once');
+
+# A plain call of two limits changes no log if one of them cannot be read. Then each is asked alone, which tells whose fault
+# that is, and what the other one has counted is taken back.
+$redis->cli('SET', 'rl:sliding:two:{b}', 'foreign');
+is(asked('/two?k=b'), '503 error: 8 4 4 12', 'two limits: a key of another type is refused, then each is asked alone');
+is($redis->cli('EXISTS', 'rl:sliding:one:{b}'), 0, 'two limits: nothing is in the other log');
 
 $bed->done;

@@ -30,6 +30,9 @@ enum class Option : std::uint8_t {
     Sample
 };
 
+/// The last argument of a plain call of two limits, in place of options.
+inline constexpr std::string_view kPlainTwo = "two";
+
 struct OptionRow {
     Option option;
     std::string_view word;  // a number follows if it ends with '='

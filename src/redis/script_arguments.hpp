@@ -27,6 +27,12 @@ inline bool isPlain(const Check& check) {
            (row.hasPlainOptions || !hasPlainOptions(check));
 }
 
+/// A request of these two logs is a plain call.
+inline bool arePlainTwo(const Check& first, const Check& second) {
+    const auto fits = [](const Check& check) { return isPlain(check) && check.cost == 1 && !hasPlainOptions(check); };
+    return fits(first) && fits(second) && first.key != second.key;
+}
+
 /// Plain calls for these logs can be one.
 inline bool arePlainTogether(const Check& left, const Check& right) {
     const auto haveSameOptions = [&] {
@@ -132,6 +138,17 @@ class ScriptArguments {
         if (hasPlainOptions(check)) {
             sink_.argument(OptionsText::withoutCost(check).view());
         }
+    }
+
+    /// The logs and requests of a plain call of two limits, then plainTwo(): of all of them, see arePlainTwo().
+    void plainRequestOfTwo(const Check& first, const Check& second, std::string_view unique) {
+        plainRequest(first, unique, false);
+        sink_.key(second.key);
+    }
+    void plainTwo(const Check& first, const Check& second) {
+        plain(first);
+        plain(second);
+        sink_.argument(kPlainTwo);
     }
 
     /// A renewal, then for each log renewed(), and member() for each of its entries; see lua/renewal.lua.

@@ -65,12 +65,20 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     virtual bool canBeShort() const { return false; }
 
     /// What an older native module may not know.
-    enum class Variant : std::uint8_t { Usual, PlainCosts, PlainOptions, PlainOverride, Override, OfName, Ahead, Owes };
+    enum class Variant : std::uint8_t {
+        Usual,
+        PlainCosts,
+        PlainOptions,
+        PlainOverride,
+        PlainTwo,
+        Override,
+        OfName,
+        Ahead,
+        Owes
+    };
 
-    /// A plain call with costs or options.
-    bool isPlainWithMore() const {
-        return variant == Variant::PlainCosts || variant == Variant::PlainOptions || variant == Variant::PlainOverride;
-    }
+    /// A plain call with costs, options or two limits.
+    bool isPlainWithMore() const { return variant >= Variant::PlainCosts && variant <= Variant::PlainTwo; }
 
     /// Of algorithm and variant; one of kNativeKinds.
     std::size_t nativeKind() const {

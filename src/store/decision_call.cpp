@@ -69,6 +69,16 @@ bool DecisionWriter::isPlain() const {
            });
 }
 
+bool DecisionWriter::isPlainTwo() const {
+    const std::span<const Check> first = call_->batches.front()->waiters.front().checks;
+    return now_.empty() && std::ranges::all_of(call_->batches, [&](Batch* batch) {
+               const std::span<const Check> logs = batch->waiters.front().checks;
+               return batch->requests == 1 && logs.size() == 2 && batch->asked.permits.empty() &&
+                      arePlainTwo(logs[0], logs[1]) && arePlainTogether(logs[0], first[0]) &&
+                      arePlainTogether(logs[1], first[1]);
+           });
+}
+
 void DecisionWriter::finish() {
     if (isPlain()) {
         if (call_->batches.size() == 1) {
@@ -84,6 +94,8 @@ void DecisionWriter::finish() {
             text_.arguments().plainRequest(waiter.checks.front(), waiter.unique, haveCosts);
         }
         text_.arguments().plain(call_->batches.front()->waiters.front().checks.front());
+    } else if (isPlainTwo()) {
+        writePlainTwo();
     } else {
         text_.arguments().decide(call_->algorithm, now_);
         for (Batch* batch : call_->batches) {
@@ -91,6 +103,17 @@ void DecisionWriter::finish() {
         }
     }
     text_.writeTo(*call_);
+}
+
+void DecisionWriter::writePlainTwo() {
+    call_->variant = Call::Variant::PlainTwo;
+    for (Batch* batch : call_->batches) {
+        Waiter& waiter = batch->waiters.front();
+        waiter.position = 0;
+        text_.arguments().plainRequestOfTwo(waiter.checks[0], waiter.checks[1], waiter.unique);
+    }
+    const std::span<const Check> logs = call_->batches.front()->waiters.front().checks;
+    text_.arguments().plainTwo(logs[0], logs[1]);
 }
 
 /// Costs or options of a plain call, which an older native module does not know.

@@ -66,6 +66,8 @@ class DecisionWriter {
 
   private:
     bool isPlain() const;
+    bool isPlainTwo() const;
+    void writePlainTwo();
     void noteForm(const Check& first, bool hasCosts);
     void writePlain(Batch& only);
     void write(Batch& batch, const std::string_view* record = nullptr);

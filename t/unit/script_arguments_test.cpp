@@ -85,5 +85,30 @@ TEST(ScriptArguments, PlainCallsWithTheSameSettingsAreOne) {
     EXPECT_FALSE(arePlainTogether(plain, with(plain, &Check::limit, 11)));
 }
 
+Check withKey(Check check, std::string_view key) {
+    check.key = key;
+    return check;
+}
+
+TEST(ScriptArguments, APlainCallOfTwoLimitsHasTheNumbersOfBoth) {
+    const Check first = withKey(check(Algorithm::Log, 10, 1000), "one");
+    const Check second = withKey(check(Algorithm::Log, 20, 2000), "two");
+    EXPECT_TRUE(arePlainTwo(first, second));
+    Written written;
+    ScriptArguments<Written> arguments(written);
+    arguments.plainRequestOfTwo(first, second, "name");
+    arguments.plainTwo(first, second);
+    EXPECT_EQ(written.all, (std::vector<std::string>{"name", "10", "1000", std::to_string(first.ttlMs), "20", "2000",
+                                                     std::to_string(second.ttlMs), "two"}));
+
+    EXPECT_FALSE(arePlainTwo(first, withKey(second, first.key))) << "a script reads both before it writes one";
+    for (const Check& each : withPlainOptions(Algorithm::Log)) {
+        EXPECT_FALSE(arePlainTwo(first, withKey(each, "two")));
+        EXPECT_FALSE(arePlainTwo(withKey(each, "two"), first));
+    }
+    EXPECT_FALSE(arePlainTwo(with(check(Algorithm::Compact, 10, 1000), &Check::cost, 2),
+                             withKey(check(Algorithm::Compact, 20, 1000), "two")));
+}
+
 }  // namespace
 }  // namespace sliding_log

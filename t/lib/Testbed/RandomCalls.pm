@@ -96,13 +96,22 @@ sub group {
 # A group of logs with the keys of one side.
 sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}", ids => [@{ $_->{ids} }, $_->{told} // ()] } } @{ $group->{logs} }] }
 
-# Usually a plain call: all logs have the limit of the first one.
+# Usually a plain call: all logs have the limit of the first one, or each request has a second log with another limit.
 sub plain_groups {
     my ($logs) = @_;
     my @logs    = map { any(@$logs) } 1 .. any(1, 1, 1, 2, 4);
-    my ($first) = @logs;
-    my %numbers = (limit => $first->{limit}, window => $first->{window}, ttl => $first->{window} + any(100, 100, 5000), cap => 2 * $first->{limit}, options => '', ids => []);
-    return map { { names => ['u' . ++$unique], logs => [{ name => $_->{name}, %numbers }] } } @logs;
+    my %numbers = numbers($logs[0]);
+    return map { { names => ['u' . ++$unique], logs => [{ name => $_->{name}, %numbers }] } } @logs if @$logs < 2 || rand() < 0.6;
+    my %of_second = numbers(any(@$logs));
+    return map {
+        my $first = $_;
+        { names => ['u' . ++$unique], logs => [{ name => $first->{name}, %numbers }, { name => any(grep { $_ != $first } @$logs)->{name}, %of_second }] }
+    } @logs;
+}
+
+sub numbers {
+    my ($log) = @_;
+    return (limit => $log->{limit}, window => $log->{window}, ttl => $log->{window} + any(100, 100, 5000), cap => 2 * $log->{limit}, options => '', ids => []);
 }
 
 # The last ms of a period of UTC, or the first ones of the next.

@@ -58,7 +58,7 @@ sub new {
         $source =~ s/(call\('PEXPIRE', key, log.ttl, 'GT'\)) == 0/($1 or true)/;
         $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
         if ($PLAIN{$name}) {    # the last argument is the time
-            $self->{given} = $source =~ s/^local KEYS, ARGV = KEYS, ARGV\n\K/local given = (#ARGV == 4 or #ARGV == 5 or #ARGV == #KEYS + 4 or #ARGV == #KEYS + 5) and table.remove(ARGV)\n/m or die "$name: no arguments\n";
+            $self->{given} = $source =~ s/^local KEYS, ARGV = KEYS, ARGV\n\K/local given = (#ARGV == 4 or #ARGV == 5 or #ARGV == #KEYS + 4 or #ARGV == #KEYS + 5 or ARGV[#ARGV - 1] == 'two') and table.remove(ARGV)\n/m or die "$name: no arguments\n";
             $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(given, 1, -4), string.sub(given, -3) .. '000' }/m
                 or die "$name: no TIME\n";
             $source =~ s/^  KEYS, ARGV = \{\}, \{ \K''/given/m or die "$name: no time is left to the frame\n";
@@ -130,7 +130,8 @@ sub words {
 # The words of a plain call; empty if it is not one. Costs are sent if not all are 1, then options if there are any.
 sub plain {
     my ($self, $now, @groups) = @_;
-    return if ref $now;
+    return                                       if ref $now;
+    return $self->plain_of_two($now, @groups)    if @groups && @{ $groups[0] } == 3;
     my (@keys, @names, @costs, $latest);
     for my $group (@groups) {
         my ($requests, $log, @others) = @$group;
@@ -152,6 +153,24 @@ sub plain {
     }
     my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
     return ($self->command, scalar @keys, @keys, @each, $limit, $window, $ttl, length $options ? $options : (), $now eq '' ? () : $now);
+}
+
+# The same of two limits.
+sub plain_of_two {
+    my ($self, $now, @groups) = @_;
+    my (@keys, @names, $latest);
+    for my $group (@groups) {
+        my ($requests, @logs) = @$group;
+        return if @logs != 2 || ref $requests eq 'HASH' || (ref $requests ? @$requests : $requests) != 1;
+        my @all = map { +{ ttl => 11000, options => '', ref eq 'HASH' ? %$_ : log_of(@$_) } } @logs;
+        return if $all[0]{key} eq $all[1]{key} || grep { length $_->{options} } @all;
+        my $numbers = join ' ', map { @$_{qw(limit window ttl)} } @all;
+        return if $latest && $numbers ne $latest;
+        $latest = $numbers;
+        push @keys,  map { $_->{key} } @all;
+        push @names, ref $requests ? @$requests : 'u' . ++$names;
+    }
+    return ($self->command, scalar @keys, @keys, $self->{plain} eq 'plain_log' ? @names : (), split(/ /, $latest), 'two', $now eq '' ? () : $now);
 }
 
 sub log_of {
