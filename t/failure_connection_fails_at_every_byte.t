@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--requirepass', 'secret'], auth => ['-a', 'secret']);
 
-use constant BYTES => 260;    # the replies of a handshake have some 90 bytes, a reply some 50
+use constant BYTES => 420;    # the replies of a handshake have some 90 bytes, a reply some 50
 
 # Slow faults share the bytes.
 my @faults = (

@@ -18,7 +18,7 @@ my $world = Testbed::Guarded->new($bed, workers => WORKERS, reconnect => '50ms 5
 my ($master, $replica) = $world->redis;
 
 my @slowest;
-for my $number (1 .. $ENV{TEST_FAILOVERS} // 2) {
+for my $number (1 .. $ENV{TEST_FAILOVERS} // 4) {
     my $dies = $number % 2 == 0;
     my $what = "fail-over $number, by " . ($dies ? 'death' : 'command');
     my $load = Testbed::Load->start($bed, $world->nginx->port, paths => ['/deny?k=%d'], rate => 400);
