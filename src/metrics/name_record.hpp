@@ -32,7 +32,18 @@ class NameRecord : public Owned<340> {
     /// True for one worker, which is to read it now.
     bool isDue(std::uint64_t now) { return claimDue(dueMs_, now, kReadEveryMs); }
 
-    /// It was read: What::None if there is none. `serverMs`: the time of its server, by which it ends.
+    /// The time of its server, by which it ends, in ms since 1970. `told`: by the server itself; nullopt: it may not be
+    /// asked. Then its clock goes on from where any worker has last seen it, or is `wallMs`, of this machine.
+    std::int64_t serverMs(std::optional<std::int64_t> told, std::int64_t wallMs, std::uint64_t now) {
+        if (told) {
+            serverAheadMs_.store(*told - static_cast<std::int64_t>(now), std::memory_order_relaxed);
+            return *told;
+        }
+        const std::int64_t aheadMs = serverAheadMs_.load(std::memory_order_relaxed);
+        return aheadMs == 0 ? wallMs : aheadMs + static_cast<std::int64_t>(now);
+    }
+
+    /// It was read: What::None if there is none. `serverMs`: see there.
     Change read(const Override& found, std::int64_t serverMs, std::uint64_t now) {
         const bool isOver = found.untilMs > 0 && found.untilMs <= serverMs;
         const Override record = isOver ? Override() : found;
@@ -88,6 +99,7 @@ class NameRecord : public Owned<340> {
 
     void clear() {
         touchedMs.store(0, std::memory_order_relaxed);
+        serverAheadMs_.store(0, std::memory_order_relaxed);
         for (std::atomic<std::uint64_t>* each : {&said_, &until_, &ends_, &readMs_, &dueMs_, &toldMs_}) {
             each->store(0, std::memory_order_relaxed);
         }
@@ -145,6 +157,7 @@ class NameRecord : public Owned<340> {
         return true;
     }
 
+    std::atomic<std::int64_t> serverAheadMs_{0};  // the server's clock, of the boot clock; 0: it was never told
     std::atomic<std::uint64_t> said_{0};
     std::atomic<std::uint64_t> until_{0};  // by the clock of Redis; 0: it does not end
     std::atomic<std::uint64_t> ends_{0};   // 0: it does not

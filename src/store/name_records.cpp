@@ -112,7 +112,7 @@ void NameRecords::Reading::tick() {
 
 void NameRecords::Reading::send(Server& server, bool isAsking) {
     server_ = &server;
-    serverMs_ = wallClockMs();
+    toldMs_.reset();
     for (const std::string_view each : {std::string_view(kTime), isAsking ? kAsking : "", std::string_view(get_)}) {
         expected_ += !each.empty() && server.send(each, *this) ? 1 : 0;
     }
@@ -124,7 +124,7 @@ void NameRecords::Reading::replied(const redisReply* reply) {
         return;  // it is due again in a second
     }
     if (expected_ > 0) {
-        serverMs_ = timeIn(*reply).value_or(serverMs_);
+        toldMs_ = toldMs_ ? toldMs_ : timeIn(*reply);
         return;
     }
     use(*reply);
@@ -151,7 +151,9 @@ void NameRecords::Reading::use(const redisReply& reply) {
     if (isError || (!found && !text.empty())) {
         tellOfFailure("is broken, and counts as none", isError ? text : std::string_view());
     }
-    tellOf(record_.read(found ? found->override : Override(), serverMs_, bootTimeMs()), reply);
+    const std::uint64_t now = bootTimeMs();
+    const std::int64_t serverMs = record_.serverMs(toldMs_, wallClockMs(), now);
+    tellOf(record_.read(found ? found->override : Override(), serverMs, now), reply);
 }
 
 /// Once: servers that do not agree are asked again in a second.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <string>
 
 #include "limit/override.hpp"
@@ -58,7 +59,7 @@ class NameRecords {
         unsigned expected_ = 0;     // replies
         bool isToRead_ = false;     // by this worker, as soon as its server is ready
         bool isRedirected_ = false;
-        std::int64_t serverMs_ = 0;  // the time of the server
+        std::optional<std::int64_t> toldMs_;  // the time of the server, in ms since 1970
     };
 
     StoreOfCalls& store_;

@@ -62,6 +62,17 @@ TEST(NameRecord, TheClockOfTheServerMayBeSet) {
     EXPECT_EQ(record.leftMs(2000), 63'000);
 }
 
+TEST(NameRecord, ItsServerMayCeaseToTellTheTime) {
+    NameRecord record;
+    EXPECT_EQ(record.serverMs(std::nullopt, kServerMs + 7, 1000), kServerMs + 7) << "nobody knows better";
+    EXPECT_EQ(record.serverMs(kServerMs, kServerMs + 5000, 1000), kServerMs);
+    EXPECT_EQ(record.serverMs(std::nullopt, kServerMs + 8000, 4000), kServerMs + 3000);
+    EXPECT_EQ(record.serverMs(kServerMs - 60'000, 0, 5000), kServerMs - 60'000) << "it may be set";
+    EXPECT_EQ(record.serverMs(std::nullopt, 0, 5001), kServerMs - 59'999);
+    record.clear();
+    EXPECT_EQ(record.serverMs(std::nullopt, kServerMs + 7, 6000), kServerMs + 7);
+}
+
 TEST(NameRecord, CountsForAMinuteAfterItWasRead) {
     NameRecord record;
     record.read(limit(5), kServerMs, 1000);
