@@ -202,6 +202,18 @@ TEST_F(PermitsTest, AreLeftBesidesWhatACallFoundToRemain) {
     EXPECT_EQ(permits.noteRemaining(signature, gNow + kLifeMs, 5000, 50), 5U) << "the first lot has ended";
 }
 
+TEST_F(PermitsTest, OfTwoLotsThatEndAtOnceCountAsRemaining) {
+    grant(3);
+    use();
+    grant(5);
+    EXPECT_EQ(permits.noteRemaining(signature, gNow, 5000, 60), 7U);
+    for (std::int64_t left = 6; left >= 0; left--) {
+        const std::optional<Permit> permit = use();
+        EXPECT_EQ(verdict.remaining, 60 + left);
+        EXPECT_FALSE(permit->asksAhead && left >= 5) << "the next lot is there";
+    }
+}
+
 TEST_F(PermitsTest, OfTheNextLotAreUsedWhenTheFirstHasEnded) {
     grant(3);
     gNow = gNow + kLifeMs / 2;
