@@ -8,6 +8,7 @@ use warnings;
 use List::Util qw(sum0);
 use Test::More;
 use Testbed qw(seed slow wait_until);
+use Testbed::Http qw(get);
 use Testbed::UnderWay;
 use Time::HiRes qw(time);
 
@@ -43,7 +44,7 @@ my $nginx = $bed->serve(
     workers  => 2,
     store    => 'server %%SEEDS%%; mode cluster; timeout 2s; connect_timeout 2s; reconnect 20ms 100ms;',
     http     => 'sliding_log_on_error deny;',
-    server   => "listen 127.0.0.1:%%PORT2%% http2;\n$conf",
+    server   => "listen 127.0.0.1:%%PORT2%% http2;\n$conf\nlocation /known { sliding_log_limit known key=\$arg_k limit=100000 window=1s; empty_gif; }",
 );
 
 # ---- the model
@@ -157,8 +158,8 @@ is($wrong, undef, 'each log has who is under way while slots move: ' . join ', '
 my $old = $masters[0];
 begin_one(any(sort keys %locations)) for 1 .. 3;
 end_move($_) for $cluster->moving;    # a replica does not know of moves: it would take moved keys for missing ones
-is($replica{$old}->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command begins');
-ok(wait_until('the fail-over', 20, sub { $replica{$old}->cli('ROLE') =~ /^master/ && $old->cli('ROLE') =~ /^slave/ }), 'the replica has become the master');
+ok($cluster->fail_over_to($replica{$old}), 'a fail-over by command: the replica has become the master');
+ok(wait_until('the old master', 20, sub { $old->cli('ROLE') =~ /^slave/ }), 'the old master has become a replica');
 $masters[0] = $replica{$old};
 $_ = $_ == $old ? $masters[0] : $_ for values %home;
 agrees('after the fail-over', all_logs());
@@ -185,6 +186,7 @@ begin_one('short', k => $_), begin_one('short', k => $_) for @there;
 $dying->kill;
 is($heir->cli(qw(CLUSTER FAILOVER TAKEOVER)), 'OK', 'its master dies, and it takes over');
 ok(wait_until('the take-over', 20, sub { $heir->cli('ROLE') =~ /^master/ && $heir->cli('CLUSTER', 'INFO') =~ /cluster_state:ok/ }), 'it serves the slots');
+ok(wait_until('all workers', 20, sub { !grep { get($nginx->port, "/known?k=$_")->{status} != 200 } map { ($_) x 10 } @tags }), 'all workers know it');
 $masters[1] = $heir;
 $_ = $_ == $dying ? $heir : $_ for values %home;
 for my $log (map { "short $_" } @tags) {

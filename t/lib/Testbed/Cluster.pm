@@ -74,14 +74,19 @@ sub slot_of { my ($self, $tag) = @_; return ($self->running)[0]->cli('CLUSTER', 
 # The master of a slot according to that node; undef if there is none.
 sub owner_of {
     my ($self, $slot, $seen_by) = @_;
-    $seen_by //= ($self->running)[0];
+    my $id = owner_id_of($slot, $seen_by // ($self->running)[0]) // return undef;
+    return (grep { $self->id($_) eq $id } $self->running)[0];
+}
+
+sub owner_id_of {
+    my ($slot, $seen_by) = @_;
     for my $line (split /\n/, $seen_by->cli('CLUSTER', 'NODES')) {
         my ($id, undef, $flags, undef, undef, undef, undef, undef, @ranges) = split / /, $line;
         next if $flags !~ /master/ || $flags =~ /fail(?!\?)/;
         for my $range (grep { /^\d/ } @ranges) {
             my ($first, $last) = split /-/, $range;
             next if $slot < $first || $slot > ($last // $first);
-            return (grep { $self->id($_) eq $id } $self->running)[0];
+            return $id;
         }
     }
     return undef;
@@ -142,17 +147,18 @@ sub end_move {
     my ($self, $slot) = @_;
     my ($from, $to) = @{ delete $self->{moves}{$slot} };
     $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
-    Testbed::wait_until('the new epoch', 5, sub { $self->have_heard_of($to) });
+    Testbed::wait_until('all nodes to know', 5, sub { $self->have_heard_of($to, $slot) });
     return $to;
 }
 
-# Do all nodes know the latest epoch of this one? Otherwise the next move may get the same epoch, and then a replica of one
-# of the two has no votes.
+# Do all nodes know the latest epoch of this one, and that it has the slot? Otherwise the next move may get the same epoch,
+# or a replica claims a slot that its master has no more (a node that has the largest epoch keeps it when it gets a slot):
+# then it has no votes.
 sub have_heard_of {
-    my ($self, $node) = @_;
+    my ($self, $node, $slot) = @_;
     my $id = $self->id($node);
     my ($epoch) = $node->cli('CLUSTER', 'INFO') =~ /^cluster_my_epoch:(\d+)/m;
-    return !grep { $_->cli('CLUSTER', 'NODES') !~ /^\Q$id\E \S+ \S+ \S+ \d+ \d+ $epoch /m } $self->running;
+    return !grep { $_->cli('CLUSTER', 'NODES') !~ /^\Q$id\E \S+ \S+ \S+ \d+ \d+ $epoch /m || (owner_id_of($slot, $_) // '') ne $id } $self->running;
 }
 
 # The same, with them.
@@ -165,6 +171,20 @@ sub move_on {
     my @some = grep { rand() < 0.5 } $self->keys_left($slot);
     $self->move_keys($slot, @some) if @some;
     return 1;
+}
+
+# A fail-over by command: true when this replica is a master. On a busy machine Redis gives up after 5 s, and is told again.
+sub fail_over_to {
+    my ($self, $replica) = @_;
+    my $begun = 0;
+    return Testbed::wait_until('the fail-over', 20, sub {
+        return 1 if $replica->cli('ROLE') =~ /^master/;
+        if (time - $begun > 6) {
+            $replica->cli('CLUSTER', 'FAILOVER');
+            $begun = time;
+        }
+        return;
+    });
 }
 
 # ZCARD of a log, asked of the node that has it.
