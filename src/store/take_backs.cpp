@@ -236,7 +236,8 @@ void TakeBacks::send(Server& server) {
         if (room == 0) {
             return;
         }
-        const std::span<TakeBack* const> together = kept_.takeTogether(queuesOf(server).kept, room);
+        const std::span<TakeBack* const> together =
+            kept_.takeTogether(queuesOf(server).kept, std::min(room, Pace::kMost));
         TakeBackCall& call = calls_.take(*this);
         call.write(together, store_.stamp(together.front()->algorithm));
         send(server, call);

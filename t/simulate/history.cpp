@@ -74,7 +74,8 @@ History::Logs History::logs() const {
     return logs;
 }
 
-/// Entries of a denied request are taken back after its answer; a fault may delay or lose that.
+/// Entries of a denied request are taken back after its answer; a fault may delay or lose that. What is given back to a
+/// server far away goes by and by, twice as much with each round trip.
 Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) const {
     const bool isSure = (event.end != Event::End::Unknown || event.hasLeft) && !isFaulty(event);
     const bool hasFailed = event.upstreamStatus >= 500 || event.upstreamStatus == 0 || event.status >= 500;
@@ -85,7 +86,7 @@ Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) con
                 least,
                 most,
                 event.end == Event::End::Admitted && isOfAll && !isRefunded && !isUncounted(limit, event),
-                event.answered + (isSure ? kTakenBack + 4 * plan_.delay : kLate),
+                event.answered + (isSure ? kTakenBack + 16 * plan_.delay : kLate),
                 kNever};
     if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
         share.isGone = share.mayCount;

@@ -1,0 +1,42 @@
+# A Redis that is 80 ms away gets as many take-backs a second as one that is near. Each request, of a key of its own, is
+# under way for a moment (algorithm=inflight), and is given back by a command of its own. Sixteen at a time would be 200
+# a second: of these requests, hundreds would still count when they have long ended.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(connect_to get field);
+use Testbed::Load;
+use Testbed::Metrics qw(scrape);
+use Testbed::Relay;
+use Time::HiRes qw(sleep);
+
+use constant { RATE => 500, SECONDS => 4, LATE => 0.08 };
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $relay = Testbed::Relay->new($bed, to => $redis->port, late => LATE);
+my $client = connect_to($relay->port);
+wait_until('the relay', 10, sub { $relay->connections });
+$relay->turn_late;
+my $nginx = $bed->serve(
+    workers => 1,
+    store   => 'server 127.0.0.1:' . $relay->port . '; timeout 2s; connect_timeout 2s;',
+    how     => '$sliding_log_source',
+    server  => <<'SERVER',
+    location /under_way { sliding_log_limit under-way key=$arg_k limit=5 algorithm=inflight lease=1h; empty_gif; }
+    location /metrics   { sliding_log_metrics; }
+SERVER
+);
+ok(wait_until('the store', 10, sub { (field(get($nginx->port, '/under_way?k=first'), 'X-How') // '') eq 'redis' }), 'Redis decides');
+my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/under_way?k=%d'], rate => RATE);
+sleep SECONDS;
+my $there  = $redis->cli('DBSIZE');
+my $record = $load->stop;
+is($record->that(source => 'redis')->statuses, '200:' . $record->count, 'Redis admits all');
+cmp_ok($record->count, '>', RATE * SECONDS / 2, 'there are many');
+cmp_ok($there, '<', 4 * RATE * LATE, 'those that have ended are given back soon') or diag($there);
+ok(wait_until('an empty Redis', 5, sub { $redis->cli('DBSIZE') == 0 }), 'all are given back');
+is(scrape($nginx->port)->value('sliding_log_store_take_backs_lost_total', store => 'default'), 0, 'none is lost');
+$bed->done;
