@@ -75,6 +75,37 @@ Limit drawLimit(Random& random, std::size_t number) {
     return limit;
 }
 
+bool needsUpstream(const Limit& limit) {
+    return limit.refunds || limit.settles || limit.algorithm == Algorithm::Inflight;
+}
+
+/// The first two limits are of one algorithm, without options, and a location has both alone: scripts have a short way
+/// for these.
+void drawPair(Random& random, Plan& plan) {
+    constexpr std::array kAlgorithms = {Algorithm::Log, Algorithm::Compact, Algorithm::Inflight};
+    const Algorithm algorithm = kAlgorithms[random.below(kAlgorithms.size())];
+    plan.limits.resize(std::max<std::size_t>(plan.limits.size(), 2));
+    for (std::size_t i = 0; i < 2; i++) {
+        Limit limit;
+        limit.name = "n" + std::to_string(i);
+        limit.store = plan.limits[0].store;
+        limit.homes = plan.limits[0].homes;
+        limit.algorithm = algorithm;
+        limit.limit = random.between(1, 40);
+        limit.otherwise = random.once(3) ? random.between(1, 40) : limit.limit;
+        limit.window =
+            algorithm == Algorithm::Inflight ? random.between(1, 6) * kSecond : random.between(1, 8) * 500 * kMs;
+        plan.limits[i] = limit;
+    }
+    plan.locations[0].limits = {0, 1};
+    if (random.once(2)) {
+        for (StorePlan& store : plan.stores) {
+            store.isNativeOff = true;
+            store.scripts = Scripts::ByLua;
+        }
+    }
+}
+
 Plan drawAny(Random random) {
     Plan plan;
     plan.nodes = 1 + random.below(4);
@@ -123,12 +154,15 @@ Plan drawAny(Random random) {
                 location.limits.push_back(limit);
             }
         }
-        const auto needsUpstream = [&](std::size_t limit) {
-            return plan.limits[limit].refunds || plan.limits[limit].settles ||
-                   plan.limits[limit].algorithm == Algorithm::Inflight;
-        };
-        location.isProxied = location.isProxied || std::ranges::any_of(location.limits, needsUpstream);
         plan.locations.push_back(std::move(location));
+    }
+    if (random.once(5)) {
+        drawPair(random, plan);
+    }
+    for (Location& location : plan.locations) {
+        const bool needs =
+            std::ranges::any_of(location.limits, [&](std::size_t limit) { return needsUpstream(plan.limits[limit]); });
+        location.isProxied = location.isProxied || needs;
     }
     return plan;
 }
@@ -184,11 +218,13 @@ Plan drawPlan(Random random, Kind kind) {
 
 std::string Plan::configuration(const std::vector<std::string>& servers, Address upstream, const std::string& errorLog,
                                 bool isOther) const {
+    const bool isWaitedFor =
+        delay >= 20 * kMs || std::ranges::any_of(limits, [](const Limit& limit) { return limit.delay > 0; });
     std::ostringstream out;
     out << "user root; daemon off; master_process off; error_log " << errorLog
         << "; worker_shutdown_timeout 20s;\n"
            "events { use epoll; accept_mutex off; multi_accept off; worker_connections "
-        << (delay >= 20 * kMs ? 8192 : 512)  // where requests wait for long, there are many
+        << (isWaitedFor ? 8192 : 512)  // where requests wait for long, there are many
         << "; }\n"
            "http {\n"
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
