@@ -60,27 +60,21 @@ void DecisionWriter::add(Batch& batch) {
 }
 
 /// It is known only when all batches are there.
-bool DecisionWriter::isPlain() const {
-    const Check& first = call_->batches.front()->waiters.front().checks.front();
-    return now_.empty() && std::ranges::all_of(call_->batches, [&](Batch* batch) {
-               const std::span<const Check> logs = batch->waiters.front().checks;
-               return batch->requests == 1 && logs.size() == 1 && batch->asked.permits.empty() &&
-                      sliding_log::isPlain(logs.front()) && arePlainTogether(logs.front(), first);
-           });
-}
-
-bool DecisionWriter::isPlainTwo() const {
+std::size_t DecisionWriter::plainLogs() const {
     const std::span<const Check> first = call_->batches.front()->waiters.front().checks;
-    return now_.empty() && std::ranges::all_of(call_->batches, [&](Batch* batch) {
-               const std::span<const Check> logs = batch->waiters.front().checks;
-               return batch->requests == 1 && logs.size() == 2 && batch->asked.permits.empty() &&
-                      arePlainTwo(logs[0], logs[1]) && arePlainTogether(logs[0], first[0]) &&
-                      arePlainTogether(logs[1], first[1]);
-           });
+    const auto isAlike = [&](Batch* batch) {
+        const std::span<const Check> logs = batch->waiters.front().checks;
+        const bool isPlainRequest =
+            logs.size() == 1 ? isPlain(logs.front()) : logs.size() == 2 && arePlainTwo(logs[0], logs[1]);
+        return isPlainRequest && batch->requests == 1 && batch->asked.permits.empty() &&
+               std::ranges::equal(logs, first, arePlainTogether);
+    };
+    return now_.empty() && std::ranges::all_of(call_->batches, isAlike) ? first.size() : 0;
 }
 
 void DecisionWriter::finish() {
-    if (isPlain()) {
+    const std::size_t logs = plainLogs();
+    if (logs == 1) {
         if (call_->batches.size() == 1) {
             writePlain(*call_->batches.front());
             return;
@@ -94,7 +88,7 @@ void DecisionWriter::finish() {
             text_.arguments().plainRequest(waiter.checks.front(), waiter.unique, haveCosts);
         }
         text_.arguments().plain(call_->batches.front()->waiters.front().checks.front());
-    } else if (isPlainTwo()) {
+    } else if (logs == 2) {
         writePlainTwo();
     } else {
         text_.arguments().decide(call_->algorithm, now_);

@@ -1,6 +1,7 @@
 // A call that decides the requests of some batches, or reads the record of a log for such a decision.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -65,8 +66,8 @@ class DecisionWriter {
     void freeMemory() { text_.freeMemory(); }
 
   private:
-    bool isPlain() const;
-    bool isPlainTwo() const;
+    /// How many logs each request of a plain call has, one or two; 0: the call is none.
+    std::size_t plainLogs() const;
     void writePlainTwo();
     void noteForm(const Check& first, bool hasCosts);
     void writePlain(Batch& only);
