@@ -1,6 +1,7 @@
-# A Redis that is 80 ms away gets as many take-backs a second as one that is near. Each request, of a key of its own, is
-# under way for a moment (algorithm=inflight), and is given back by a command of its own. Sixteen at a time would be 200
-# a second: of these requests, hundreds would still count when they have long ended.
+# What was admitted by algorithm=inflight, and has ended, is given back in time by a Redis that is 80 ms away, and by one that
+# was near before: its replies count as slow then, and other take-backs go one at a time. Each request has a key of its own,
+# so that it is given back by a command of its own. Sixteen at a time would be 200 a second: hundreds would still count when
+# they have long ended.
 
 use strict;
 use warnings;
@@ -14,29 +15,40 @@ use Time::HiRes qw(sleep);
 
 use constant { RATE => 500, SECONDS => 4, LATE => 0.08 };
 
-my $bed   = Testbed->new;
-my $redis = $bed->redis;
-my $relay = Testbed::Relay->new($bed, to => $redis->port, late => LATE);
-my $client = connect_to($relay->port);
-wait_until('the relay', 10, sub { $relay->connections });
-$relay->turn_late;
-my $nginx = $bed->serve(
-    workers => 1,
-    store   => 'server 127.0.0.1:' . $relay->port . '; timeout 2s; connect_timeout 2s;',
-    how     => '$sliding_log_source',
-    server  => <<'SERVER',
+my $bed = Testbed->new;
+
+sub gives_back {
+    my ($what, $is_near_at_first) = @_;
+    my $redis  = $bed->redis;
+    my $relay  = Testbed::Relay->new($bed, to => $redis->port, late => LATE);
+    my $client = connect_to($relay->port);
+    wait_until('the relay', 10, sub { $relay->connections });
+    $relay->turn_late if !$is_near_at_first;
+    my $nginx = $bed->serve(
+        workers => 1,
+        store   => 'server 127.0.0.1:' . $relay->port . '; timeout 2s; connect_timeout 2s;',
+        how     => '$sliding_log_source',
+        server  => <<'SERVER',
     location /under_way { sliding_log_limit under-way key=$arg_k limit=5 algorithm=inflight lease=1h; empty_gif; }
     location /metrics   { sliding_log_metrics; }
 SERVER
-);
-ok(wait_until('the store', 10, sub { (field(get($nginx->port, '/under_way?k=first'), 'X-How') // '') eq 'redis' }), 'Redis decides');
-my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/under_way?k=%d'], rate => RATE);
-sleep SECONDS;
-my $there  = $redis->cli('DBSIZE');
-my $record = $load->stop;
-is($record->that(source => 'redis')->statuses, '200:' . $record->count, 'Redis admits all');
-cmp_ok($record->count, '>', RATE * SECONDS / 2, 'there are many');
-cmp_ok($there, '<', 4 * RATE * LATE, 'those that have ended are given back soon') or diag($there);
-ok(wait_until('an empty Redis', 5, sub { $redis->cli('DBSIZE') == 0 }), 'all are given back');
-is(scrape($nginx->port)->value('sliding_log_store_take_backs_lost_total', store => 'default'), 0, 'none is lost');
+    );
+    my $empty = sub { $redis->cli('DBSIZE') == 0 };
+    ok(wait_until('the store', 10, sub { (field(get($nginx->port, '/under_way?k=first'), 'X-How') // '') eq 'redis' }), "$what: Redis decides");
+    ok(wait_until('the first to be given back', 5, $empty), "$what: the first one is given back");
+    $relay->turn_late if $is_near_at_first;
+    my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/under_way?k=%d'], rate => RATE);
+    sleep SECONDS;
+    my $there  = $redis->cli('DBSIZE');
+    my $record = $load->stop;
+    is($record->that(source => 'redis')->statuses, '200:' . $record->count, "$what: Redis admits all");
+    cmp_ok($record->count, '>', RATE * SECONDS / 2, "$what: there are many");
+    cmp_ok($there, '<', 4 * RATE * LATE, "$what: those that have ended are given back soon");
+    ok(wait_until('an empty Redis', 5, $empty), "$what: all are given back") or diag($redis->cli('DBSIZE'));
+    is(scrape($nginx->port)->value('sliding_log_store_take_backs_lost_total', store => 'default'), 0, "$what: none is lost");
+    return;
+}
+
+gives_back('far', 0);
+gives_back('first near, then far', 1);
 $bed->done;

@@ -5,6 +5,7 @@
 
 #include "limit/key.hpp"
 #include "store/decisions.hpp"
+#include "store/server_queues.hpp"
 #include "this_process.hpp"
 
 namespace sliding_log {
@@ -271,8 +272,20 @@ void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply
             tellSkew(server, batch);
         }
         learn(batch);
+        noteAdmitted(server, batch.algorithm, reply_.admitted() * checks.size());
     }
     complete(batch, error);
+}
+
+/// As many requests that have ended may be given back.
+void Decisions::noteAdmitted(Server& server, Algorithm algorithm, std::size_t logs) {
+    ServerQueues& queues = queuesOf(server);
+    if (traitsOf(algorithm).hasLeases && logs > 0) {
+        queues.pace.admitted(logs);
+        if (!queues.kept.isEmpty()) {
+            store_.flushSoon();
+        }
+    }
 }
 
 /// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of

@@ -96,6 +96,7 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
     void applyReply(Server& server, Batch& batch, const redisReply& reply);
     void tellSkew(const Server& server, Batch& batch);
     void learn(Batch& batch);
+    void noteAdmitted(Server& server, Algorithm algorithm, std::size_t logs);
     void learnPermits(Server& server, const AskedPermits& asked, std::span<const Check> checks, BatchReply& reply);
     void failPermits(const AskedPermits& asked, bool isInDoubt);
     void failed(DecisionCall& call, StoreError error);

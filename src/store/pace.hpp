@@ -1,7 +1,8 @@
 // How many take-backs a worker has on the wire to one server. When an upstream dies, all nodes have thousands at once,
 // and other requests wait behind each of them in Redis. So they are sent as earlier ones are answered: a few at a time,
 // and fewer while replies are slow, whichever worker of the fleet slows them. A server that is far away has as many a
-// second as one that is near. Pure.
+// second as one that is near. For each request that is admitted to be under way, one that has ended may go, however
+// slow replies are: else those that have ended would count for ever longer. Pure.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace sliding_log {
 
 class Pace {
   public:
-    static constexpr std::size_t kMost = 16;  // and as many again for each ms that the fastest reply took
-    static constexpr std::uint64_t kMostMs = 64;
+    static constexpr std::size_t kMost = 16;      // for each ms that the fastest reply took,
+    static constexpr std::uint64_t kMostMs = 64;  // which are at least one and at most these
 
     /// A reply is slow if it took half as long again as the fastest one, and this (ns) besides.
     static constexpr std::uint64_t kSlowNs = 10'000'000;
@@ -27,7 +28,16 @@ class Pace {
     }
     bool isIdle() const { return underWay_ == 0; }
 
-    void sent(std::size_t takeBacks) { underWay_ += takeBacks; }
+    /// The same for those of requests that have ended.
+    std::size_t roomForReleases() const { return std::max(room(), admitted_); }
+
+    /// Requests that are under way now have been admitted into so many logs.
+    void admitted(std::size_t logs) { admitted_ = std::min(admitted_ + logs, kMost); }
+
+    void sent(std::size_t takeBacks) {
+        underWay_ += takeBacks;
+        admitted_ -= std::min(admitted_, takeBacks);
+    }
 
     /// Some that were sent are answered, or lost.
     void ended(std::size_t takeBacks) { underWay_ -= takeBacks; }
@@ -46,6 +56,7 @@ class Pace {
     std::size_t mostAtOnce() const { return kMost * std::clamp<std::uint64_t>(fastestNs_ / 1'000'000, 1, kMostMs); }
 
     std::size_t underWay_ = 0;
+    std::size_t admitted_ = 0;
     std::size_t most_ = kMost;
     std::uint64_t fastestNs_ = std::numeric_limits<std::uint64_t>::max() / 2;
 };

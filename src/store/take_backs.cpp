@@ -227,12 +227,19 @@ void TakeBacks::sendKept() {
 
 // ---- calls
 
+/// For the next one.
+std::size_t TakeBacks::roomAt(Server& server) {
+    ServerQueues& queues = queuesOf(server);
+    if (!server.isWell()) {
+        return queues.pace.isIdle() ? 1 : 0;
+    }
+    return queues.kept.front().isRelease ? queues.pace.roomForReleases() : queues.pace.room();
+}
+
 /// A server with timeouts must first answer.
 void TakeBacks::send(Server& server) {
     while (!queuesOf(server).kept.isEmpty() && server.hasReplied()) {
-        const std::size_t room = server.isWell()                  ? queuesOf(server).pace.room()
-                                 : queuesOf(server).pace.isIdle() ? 1
-                                                                  : 0;
+        const std::size_t room = roomAt(server);
         if (room == 0) {
             return;
         }

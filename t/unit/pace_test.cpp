@@ -132,6 +132,27 @@ TEST(Pace, HasNoRoomWhileMoreAreUnderWayThanItMaySend) {
     EXPECT_EQ(pace.room(), 0u);
 }
 
+/// As many requests end as others begin.
+TEST(Pace, ReleasesGoAsRequestsAreAdmittedHoweverSlowRepliesAre) {
+    Pace pace;
+    execute(pace, fill(pace), kMs);
+    for (int i = 0; i < 5; i++) {
+        pace.sent(1);
+        execute(pace, 1, 50 * kMs);
+    }
+    EXPECT_EQ(fill(pace), 1u);
+    EXPECT_EQ(pace.roomForReleases(), 0u);
+    pace.admitted(3);
+    EXPECT_EQ(pace.room(), 0u) << "they make no room for others";
+    EXPECT_EQ(pace.roomForReleases(), 3u);
+    pace.sent(2);
+    EXPECT_EQ(pace.roomForReleases(), 1u);
+    pace.admitted(1000);
+    EXPECT_EQ(pace.roomForReleases(), Pace::kMost) << "what was admitted long ago is not saved up";
+    pace.sent(Pace::kMost);
+    EXPECT_EQ(pace.roomForReleases(), 0u);
+}
+
 TEST(Pace, LostOnesMakeRoom) {
     Pace pace;
     for (std::size_t sent = fill(pace); sent > 0; sent--) {
