@@ -376,8 +376,11 @@ void Fleet::faultOfNetwork(Random& random) {
 
 /// The load and the faults end; after a while nothing must be left that nobody uses.
 std::string Fleet::settle() {
-    constexpr Time kQuiet = 40 * kSecond;
+    constexpr Time kQuiet = 30 * kSecond;
+    constexpr Time kSilent = 10 * kSecond;
     schedule_.runUntil(schedule_.now() + kQuiet);
+    const std::uint64_t calls = callsOfLogs();
+    schedule_.runUntil(schedule_.now() + kSilent);
     if (!failure_.empty()) {
         return failure_;
     }
@@ -391,6 +394,9 @@ std::string Fleet::settle() {
     if (failures > 0) {
         return "workers failed to start";
     }
+    if (callsOfLogs() > calls) {  // something is owed, renewed or waited for without a request
+        return std::to_string(callsOfLogs() - calls) + " calls of logs without a request";
+    }
     const bool areSome = std::ranges::any_of(plan_.limits, &Limit::mayOutlastQuiet);
     for (const auto& store : stores_) {
         const std::vector<std::string> keys = areSome ? std::vector<std::string>() : store->keys();
@@ -399,6 +405,16 @@ std::string Fleet::settle() {
         }
     }
     return {};
+}
+
+std::uint64_t Fleet::callsOfLogs() const {
+    std::uint64_t sum = 0;
+    for (const auto& store : stores_) {
+        for (const RedisHost* server : store->servers()) {
+            sum += server->traffic().ofLogs;
+        }
+    }
+    return sum;
 }
 
 }  // namespace simulate

@@ -82,6 +82,7 @@ class Fleet final : AppServer::Witness {
     void separateRegions();
     HttpClient& clientOf(std::size_t node);
     std::string settle();
+    std::uint64_t callsOfLogs() const;
 
     World world_;
     Surroundings surroundings_;

@@ -163,6 +163,10 @@ void RedisHost::work() {
 void RedisHost::count(const std::vector<std::string_view>& words, std::size_t bytes, Time work) {
     traffic_.bytes += bytes;
     traffic_.work += work;
+    const auto isOfLog = [](std::string_view word) {
+        return word.starts_with("rl:sliding:") && !word.ends_with(":override");
+    };
+    traffic_.ofLogs += std::any_of(words.begin(), words.begin() + std::min<std::ptrdiff_t>(words.size(), 6), isOfLog);
     traffic_.scriptLoads += isWord(words[0], "SCRIPT") && words.size() == 3 ? 1 : 0;
     traffic_.mapRequests += isWord(words[0], "CLUSTER") && words.size() == 2 ? 1 : 0;
 }

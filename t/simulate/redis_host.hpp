@@ -18,6 +18,7 @@ namespace simulate {
 struct Traffic {
     std::uint64_t connects = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t ofLogs = 0;  // commands that name a log
     std::uint64_t scriptLoads = 0;
     std::uint64_t mapRequests = 0;  // CLUSTER SLOTS
     Time work = 0;
