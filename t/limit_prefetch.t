@@ -93,7 +93,7 @@ for my $algorithm (sort keys %api) {
     is($seen->{'200 redis'} + $seen->{'200 prefetch'}, 100, "$algorithm: exactly as many as the limit are admitted");
 
     ask("/$algorithm?k=gone", 60);
-    is(source(get($port, "/$algorithm?k=gone")), 'prefetch', "$algorithm: there are permits");
+    ok(wait_until('a permit', 5, sub { source(get($port, "/$algorithm?k=gone")) eq 'prefetch' }), "$algorithm: there are permits");
     $redis->cli('DEL', "rl:sliding:$algorithm:{gone}");
     get($port, "/plain/$algorithm?k=gone");
     is(source(get($port, "/$algorithm?k=gone")), 'redis', "$algorithm: permits end when a call finds that the log is gone");

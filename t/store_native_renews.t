@@ -49,6 +49,7 @@ sub lasts {
 }
 
 my $holds = $store->nginx('');
+asked($holds, '/log?k=first');
 like(lasts($holds, 'native'), qr/^0 evalsha, [3-9] sliding_log[.]2$/, 'the native module decides and renews');
 unlike(lasts($holds, 'unloaded', sub { unload($redis) }), qr/^0 evalsha/, 'unloaded meanwhile: the script renews');
 is($holds->logged(qr/on_error|unknown/), 0, 'the error log has nothing of it') if $redis->info('redis_version') =~ /^7[.]0[.]/;
