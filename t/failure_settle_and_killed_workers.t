@@ -167,11 +167,14 @@ until (time > $end) {
     }
     wait_until('workers', 10, sub { $nginx->workers == 2 });
 }
-# If a worker was killed while it changed a local log, this log, or all of them, are dropped, and the error log says so.
+my %used = map { $_ => used(split / /) } sort keys %may;
+
+# If a worker was killed while it changed a local log, this log, or all of them, are dropped, and the error log says so when
+# it is used again.
 my $drops = $nginx->logged(qr/a worker was killed while it changed/);
 my (@wrong, %are);
 for my $log (sort keys %may) {
-    my $used = used(split / /, $log);
+    my $used = $used{$log};
     $are{$used}++;
     next if $drops && $used eq '0' && $log =~ /-local /;
     push @wrong, "$log has $used, not one of @{ $may{$log} }" if !grep { $_ eq $used } @{ $may{$log} };
