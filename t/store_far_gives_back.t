@@ -1,4 +1,4 @@
-# What was admitted by algorithm=inflight, and has ended, is given back in time by a Redis that is 80 ms away, and by one that
+# What was admitted by algorithm=inflight, and has ended, is given back in time to a Redis that is 80 ms away, and to one that
 # was near before: its replies count as slow then, and other take-backs go one at a time. Each request has a key of its own,
 # so that it is given back by a command of its own. Sixteen at a time would be 200 a second: hundreds would still count when
 # they have long ended.
