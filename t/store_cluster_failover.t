@@ -66,7 +66,8 @@ unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, 'the old master is a replica
 # by command: CLUSTER FAILOVER loses nothing
 $load = load();
 a_moment();
-ok($cluster->fail_over_to($first), 'a fail-over by command: the replica has become the master');
+is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command: Redis begins it');
+ok($cluster->has_failed_over_to($first), 'a fail-over by command: the replica has become the master');
 ok(wait_until('calls', 20, sub { $first->calls('evalsha') > 50 }), 'a fail-over by command: the new master is asked');
 a_moment();
 $record = $load->stop;

@@ -158,7 +158,8 @@ is($wrong, undef, 'each log has who is under way while slots move: ' . join ', '
 my $old = $masters[0];
 begin_one(any(sort keys %locations)) for 1 .. 3;
 end_move($_) for $cluster->moving;    # a replica does not know of moves: it would take moved keys for missing ones
-ok($cluster->fail_over_to($replica{$old}), 'a fail-over by command: the replica has become the master');
+is($replica{$old}->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command begins');
+ok($cluster->has_failed_over_to($replica{$old}), 'the replica has become the master');
 ok(wait_until('the old master', 20, sub { $old->cli('ROLE') =~ /^slave/ }), 'the old master has become a replica');
 $masters[0] = $replica{$old};
 $_ = $_ == $old ? $masters[0] : $_ for values %home;

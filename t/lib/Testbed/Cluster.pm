@@ -74,13 +74,14 @@ sub slot_of { my ($self, $tag) = @_; return ($self->running)[0]->cli('CLUSTER', 
 # The master of a slot according to that node; undef if there is none.
 sub owner_of {
     my ($self, $slot, $seen_by) = @_;
-    my $id = owner_id_of($slot, $seen_by // ($self->running)[0]) // return undef;
+    my $id = owner_id_in(($seen_by // ($self->running)[0])->cli('CLUSTER', 'NODES'), $slot) // return undef;
     return (grep { $self->id($_) eq $id } $self->running)[0];
 }
 
-sub owner_id_of {
-    my ($slot, $seen_by) = @_;
-    for my $line (split /\n/, $seen_by->cli('CLUSTER', 'NODES')) {
+# The id of its master in that answer to CLUSTER NODES; undef if there is none.
+sub owner_id_in {
+    my ($nodes, $slot) = @_;
+    for my $line (split /\n/, $nodes) {
         my ($id, undef, $flags, undef, undef, undef, undef, undef, @ranges) = split / /, $line;
         next if $flags !~ /master/ || $flags =~ /fail(?!\?)/;
         for my $range (grep { /^\d/ } @ranges) {
@@ -158,7 +159,7 @@ sub have_heard_of {
     my ($self, $node, $slot) = @_;
     my $id = $self->id($node);
     my ($epoch) = $node->cli('CLUSTER', 'INFO') =~ /^cluster_my_epoch:(\d+)/m;
-    return !grep { $_->cli('CLUSTER', 'NODES') !~ /^\Q$id\E \S+ \S+ \S+ \d+ \d+ $epoch /m || (owner_id_of($slot, $_) // '') ne $id } $self->running;
+    return !grep { !/^\Q$id\E \S+ \S+ \S+ \d+ \d+ $epoch /m || (owner_id_in($_, $slot) // '') ne $id } map { scalar $_->cli('CLUSTER', 'NODES') } $self->running;
 }
 
 # The same, with them.
@@ -173,10 +174,10 @@ sub move_on {
     return 1;
 }
 
-# A fail-over by command: true when this replica is a master. On a busy machine Redis gives up after 5 s, and is told again.
-sub fail_over_to {
+# After CLUSTER FAILOVER: true when this replica is a master. On a busy machine Redis gives up after 5 s, and is told again.
+sub has_failed_over_to {
     my ($self, $replica) = @_;
-    my $begun = 0;
+    my $begun = time;
     return Testbed::wait_until('the fail-over', 20, sub {
         return 1 if $replica->cli('ROLE') =~ /^master/;
         if (time - $begun > 6) {
