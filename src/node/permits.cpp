@@ -96,7 +96,7 @@ std::optional<Permit> Permits::use(Record& record, std::uint64_t begin, Held& lo
     // the lot that was granted later knows better what remains, and all permits of the node are left
     const Held& other = record.lots[&lot == record.lots.data() ? 1 : 0];
     const std::uint32_t others = LotWord(other.permits.load(std::memory_order_acquire)).left;
-    const bool isNext = others > 0 && &lot == &record.lots.at(record.firstLot());
+    const bool isNext = others > 0 && &lot == &record.lots[record.firstLot()];
     const std::int64_t remaining = (isNext ? other : lot).remaining.load(kRelaxed);
     const std::uint64_t resetAt = (isNext ? other : lot).resetAt.load(kRelaxed);
     if (!record.sequence.isWhole(begin)) {

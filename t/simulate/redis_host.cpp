@@ -1,6 +1,7 @@
 #include "redis_host.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "received_command.hpp"
@@ -166,7 +167,7 @@ void RedisHost::count(const std::vector<std::string_view>& words, std::size_t by
     const auto isOfLog = [](std::string_view word) {
         return word.starts_with("rl:sliding:") && !word.ends_with(":override");
     };
-    traffic_.ofLogs += std::any_of(words.begin(), words.begin() + std::min<std::ptrdiff_t>(words.size(), 6), isOfLog);
+    traffic_.ofLogs += std::ranges::any_of(words | std::views::take(6), isOfLog) ? 1 : 0;
     traffic_.scriptLoads += isWord(words[0], "SCRIPT") && words.size() == 3 ? 1 : 0;
     traffic_.mapRequests += isWord(words[0], "CLUSTER") && words.size() == 2 ? 1 : 0;
 }
