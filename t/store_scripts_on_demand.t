@@ -1,5 +1,6 @@
 # A connection takes few bytes, and only a missing script is loaded: by the first of many workers that calls it. A request
-# that may wait half of the timeout alone gets its answer, too.
+# that may wait half of the timeout alone gets its answer, too. A server that refuses a script is asked to load it less and
+# less often, however many requests there are.
 
 use strict;
 use warnings;
@@ -56,6 +57,23 @@ my $record = $load->stop;
 is($record->that(status => 0)->count, 0, 'every request is answered');
 note("$flushed loads after the flush, " . loads() . ' after the restart');
 ok($record->that(status => 503)->count < $record->count, 'Redis decides');
+
+# A script has 100,000 bytes, so it must not go with each request.
+{
+    $redis->cli(qw(ACL SETUSER default -script|load));
+    $redis->cli(qw(SCRIPT FLUSH));
+    $redis->cli(qw(CONFIG RESETSTAT));
+    my $refused = Testbed::Load->start($bed, $nginx->port, paths => ['/log?k=%d'], rate => 800);
+    wait_until('many requests', 10, sub { $redis->calls('evalsha', 'failed') > 1600 });
+    my $after = $refused->stop;
+    my $tries = $redis->calls('script|load', 'rejected');
+    cmp_ok($tries, '>', 0, 'SCRIPT LOAD is refused: it is tried');
+    cmp_ok($tries, '<', 8 * WORKERS, 'SCRIPT LOAD is refused: it is not tried for each request');
+    is($after->that(status => 503)->count, $after->count, 'SCRIPT LOAD is refused: on_error decides');
+    note("$tries times for " . $after->count . ' requests');
+    $redis->cli(qw(ACL SETUSER default +@all));
+    ok(wait_until('a script', 20, sub { get($nginx->port, '/log?k=a')->{status} == 200 }), 'SCRIPT LOAD is permitted again: Redis decides');
+}
 
 # A dry run waits for half of the time at most. One of many may fail: the machine may stand still.
 {

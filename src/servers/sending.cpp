@@ -5,7 +5,6 @@
 #include "redis/backoff.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
-#include "redis/scripts.hpp"
 #include "this_process.hpp"
 
 namespace sliding_log {
@@ -23,6 +22,7 @@ Sending::Sending(SendingOwner& owner, Connection& connection, ServerCounters& co
       connection_(connection),
       counters_(counters),
       timeout_(timeout),
+      scripts_(owner, connection),
       scriptWait_(
           this, [](void* self) { static_cast<Sending*>(self)->sendWaiting(); }, Timer::Kind::Chore, nginxLog) {}
 
@@ -72,15 +72,20 @@ std::optional<StoreError> Sending::meaningOf(Call& call, const redisReply& reply
         sendIfWanted(call);
         return {};
     }
-    if (error != StoreError::NoScript) {
+    if (error == StoreError::None && !call.isNative) {
+        scripts_.found(call.algorithm);
+    }
+    if (error != StoreError::NoScript || !scripts_.mayLoad(call.algorithm)) {
         return error;
     }
     if (call.isRepeatable() && call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
         return {};
     }
-    if (!call.isRepeatable()) {
-        loadScript(call);
+    if (call.isRepeatable()) {
+        scripts_.notKept(call.algorithm);
+    } else {
+        scripts_.load(call, sent_);
     }
     return error;
 }
@@ -112,22 +117,13 @@ void Sending::repeatWithScript(Call& call) {
         }
         return;
     }
-    loadScript(call);
+    scripts_.load(call, sent_);
     send(call);
-}
-
-/// Unless another call that was in flight has done so.
-void Sending::loadScript(const Call& call) {
-    std::uint64_t& loadedAt = loadedAt_[static_cast<std::size_t>(call.algorithm)];
-    if (call.sequence > loadedAt) {
-        loadedAt = sent_;
-        connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), *this);
-    }
 }
 
 void Sending::replied(const redisReply* reply) {
     const bool isRefused = reply != nullptr && reply->type == REDIS_REPLY_ERROR;
-    owner_.preparationReplied(isRefused ? replyText(*reply) : std::string_view());
+    owner_.preparationReplied("ASKING answered", isRefused ? replyText(*reply) : std::string_view());
 }
 
 }  // namespace sliding_log

@@ -2,7 +2,6 @@
 // server lacks its script or its native module.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -13,17 +12,15 @@
 #include "redis/timer.hpp"
 #include "servers/call.hpp"
 #include "servers/native_forms.hpp"
+#include "servers/script_loads.hpp"
 #include "settings/settings.hpp"
 
 namespace sliding_log {
 
-class SendingOwner {
+class SendingOwner : public PreparationOwner {
   public:
     /// True if a call can be sent at once.
     virtual bool isReady() const = 0;
-
-    /// The reply to SCRIPT LOAD or ASKING; the error, or "".
-    virtual void preparationReplied(std::string_view error) = 0;
 
     /// A call shows that the native module is not there, or not permitted. True if scripts may decide instead.
     virtual bool nativeIsAbsent(std::string_view answer) = 0;
@@ -38,7 +35,10 @@ class Sending final : ReplyTarget {
             ngx_log_t* nginxLog);
 
     /// A new connection.
-    void begin() { native_.forget(); }
+    void begin() {
+        native_.forget();
+        scripts_.forget();
+    }
 
     /// The connection has ended.
     void end() { scriptWait_.cancel(); }
@@ -59,13 +59,12 @@ class Sending final : ReplyTarget {
     Call* takeWaiting() { return waiting_.popFront(); }
 
   private:
-    /// To SCRIPT LOAD and ASKING.
+    /// To ASKING.
     void replied(const redisReply* reply) override;
 
     bool leavesNative(Call& call, std::string_view answer);
     void sendIfWanted(Call& call);
     void repeatWithScript(Call& call);
-    void loadScript(const Call& call);
 
     SendingOwner& owner_;
     Connection& connection_;
@@ -73,7 +72,7 @@ class Sending final : ReplyTarget {
     ngx_msec_t timeout_;          // of requests
     List<Call, Queued> waiting_;  // for a connection, or until a script may be loaded
     std::uint64_t sent_ = 0;
-    std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
+    ScriptLoads scripts_;
     NativeForms native_;
     Timer scriptWait_;
 };

@@ -175,9 +175,9 @@ void Server::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
-void Server::preparationReplied(std::string_view error) {
+void Server::preparationReplied(const char* what, std::string_view error) {
     if (!error.empty()) {
-        log_.trouble(NGX_LOG_ERR, shownName_, "SCRIPT LOAD or ASKING answered", error);
+        log_.trouble(NGX_LOG_ERR, shownName_, what, error);
     }
     closeIfLeft();
 }

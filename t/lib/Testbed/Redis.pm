@@ -145,11 +145,12 @@ sub info {
     return $self->cli('INFO', 'everything') =~ /^\Q$field\E:([^\r\n]*)/m ? $1 : undef;
 }
 
-# The number of calls of a command, from INFO commandstats.
+# The number of calls of a command, from INFO commandstats; "rejected" or "failed": of these.
 sub calls {
-    my ($self, $command) = @_;
+    my ($self, $command, $which) = @_;
     my $stats = $self->cli('INFO', 'commandstats');
-    my $calls = sub { my ($name) = @_; return $stats =~ /^cmdstat_\Q$name\E:calls=(\d+)/m ? $1 : 0 };
+    my $of    = defined $which ? ".*,${which}_calls" : 'calls';
+    my $calls = sub { my ($name) = @_; return $stats =~ /^cmdstat_\Q$name\E:$of=(\d+)/m ? $1 : 0 };
     return $calls->($command) + ($command eq 'evalsha' && $ENV{TEST_NATIVE} ? $calls->('sliding_log.2') : 0);
 }
 
