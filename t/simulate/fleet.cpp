@@ -56,6 +56,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
                                                 random_.branch(), surroundings.hasSteps ? betweenSwitches : 0));
         nodes_.back()->configure(text, static_cast<int>(plan_.workers));
     }
+    burden_.living(schedule_.now(), livingWorkers());
     separateRegions();
     clients_.resize(plan_.nodes);
     pause_ = random_.between(1, 20) * 250 * kUs;
@@ -158,6 +159,8 @@ void Fleet::ask() {
         event.upstreamStatus = 200;
     }
     event.sent = schedule_.now();
+    burden_.living(event.sent, livingWorkers());
+    burden_.asked(event.sent, location.limits.size());
     event.upstreamTime = timeOfUpstream(random);
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
@@ -287,9 +290,12 @@ void Fleet::fault() {
     }
     switch (random.below(3)) {
         case 0:
+            burden_.fault(schedule_.now());
             faultOfWorker(random);
+            burden_.living(schedule_.now(), livingWorkers());
             break;
         case 1:
+            burden_.fault(schedule_.now());
             stores_[random.below(stores_.size())]->fault(random.branch());
             break;
         default:
@@ -399,12 +405,23 @@ std::string Fleet::settle() {
     }
     const bool areSome = std::ranges::any_of(plan_.limits, &Limit::mayOutlastQuiet);
     for (const auto& store : stores_) {
+        if (std::string tooMuch = burden_.check(store->servers()); !tooMuch.empty()) {
+            return tooMuch;
+        }
         const std::vector<std::string> keys = areSome ? std::vector<std::string>() : store->keys();
         if (!keys.empty()) {
             return std::to_string(keys.size()) + " keys are left, " + keys.front();
         }
     }
     return {};
+}
+
+std::uint64_t Fleet::livingWorkers() const {
+    std::uint64_t sum = 0;
+    for (const auto& node : nodes_) {
+        sum += node->living();
+    }
+    return sum;
 }
 
 std::uint64_t Fleet::callsOfLogs() const {

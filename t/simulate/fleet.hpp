@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "burden.hpp"
 #include "history.hpp"
 #include "http.hpp"
 #include "node.hpp"
@@ -83,6 +84,7 @@ class Fleet final : AppServer::Witness {
     HttpClient& clientOf(std::size_t node);
     std::string settle();
     std::uint64_t callsOfLogs() const;
+    std::uint64_t livingWorkers() const;
 
     World world_;
     Surroundings surroundings_;
@@ -91,6 +93,7 @@ class Fleet final : AppServer::Witness {
     Kernel kernel_;
     Plan plan_;
     History history_;
+    Burden burden_;
     std::string failure_;  // of a store
     std::uint64_t trace_ = 0xcbf29ce484222325;
     std::vector<std::unique_ptr<Witness>> witnesses_;

@@ -129,7 +129,7 @@ void RedisHost::beBusy(Time time) {
 }
 
 void RedisHost::accepted(std::shared_ptr<Stream> stream) {
-    traffic_.connects++;
+    got({.connects = 1});
     connections_.push_back(std::make_unique<Served>(*this, std::move(stream)));
 }
 
@@ -162,14 +162,23 @@ void RedisHost::work() {
 }
 
 void RedisHost::count(const std::vector<std::string_view>& words, std::size_t bytes, Time work) {
-    traffic_.bytes += bytes;
-    traffic_.work += work;
-    const auto isOfLog = [](std::string_view word) {
+    const auto isNameOfLog = [](std::string_view word) {
         return word.starts_with("rl:sliding:") && !word.ends_with(":override");
     };
-    traffic_.ofLogs += std::ranges::any_of(words | std::views::take(6), isOfLog) ? 1 : 0;
-    traffic_.scriptLoads += isWord(words[0], "SCRIPT") && words.size() == 3 ? 1 : 0;
-    traffic_.mapRequests += isWord(words[0], "CLUSTER") && words.size() == 2 ? 1 : 0;
+    const bool isOfLog = std::ranges::any_of(words | std::views::take(6), isNameOfLog);
+    got({.bytes = bytes,
+         .ofLogs = isOfLog ? 1U : 0U,
+         .scriptLoads = isWord(words[0], "SCRIPT") && words.size() == 3 ? 1U : 0U,
+         .mapRequests = isWord(words[0], "CLUSTER") && words.size() == 2 ? 1U : 0U,
+         .work = work,
+         .longest = isOfLog ? work : 0});
+}
+
+void RedisHost::got(const Traffic& more) {
+    const auto second = static_cast<std::size_t>(kernel_.schedule().now() / kSecond);
+    seconds_.resize(std::max(seconds_.size(), second + 1));
+    seconds_[second] += more;
+    traffic_ += more;
 }
 
 void RedisHost::forget(const Served& connection) {

@@ -11,18 +11,9 @@
 #include "kernel.hpp"
 #include "process.hpp"
 #include "redis/server.hpp"
+#include "traffic.hpp"
 
 namespace simulate {
-
-/// What a server has got so far.
-struct Traffic {
-    std::uint64_t connects = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t ofLogs = 0;  // commands that name a log
-    std::uint64_t scriptLoads = 0;
-    std::uint64_t mapRequests = 0;  // CLUSTER SLOTS
-    Time work = 0;
-};
 
 class RedisHost final : Acceptor {
   public:
@@ -37,7 +28,10 @@ class RedisHost final : Acceptor {
     Address address() const { return address_; }
     Server& server() { return *server_; }
     bool isUp() const { return isUp_; }
+    /// So far.
     const Traffic& traffic() const { return traffic_; }
+    /// In each second.
+    const std::vector<Traffic>& seconds() const { return seconds_; }
 
     /// Removes the keys that have expired.
     void expire();
@@ -71,6 +65,7 @@ class RedisHost final : Acceptor {
     void workSoon();
     void forget(const Served& connection);
     void count(const std::vector<std::string_view>& words, std::size_t bytes, Time work);
+    void got(const Traffic& more);
     void setClock(Time time);
 
     Kernel& kernel_;
@@ -88,6 +83,7 @@ class RedisHost final : Acceptor {
     Time busyUntil_ = 0;
     std::uint64_t life_ = 0;
     Traffic traffic_;
+    std::vector<Traffic> seconds_;
 };
 
 }  // namespace simulate
