@@ -176,15 +176,14 @@ void Fleet::ask() {
         underWay_--;
         event.answered = schedule_.now();
         event.source = answer.source;
+        event.sources = ' ' + answer.sources + ' ';
         event.denier = answer.name;
         event.retryAfter = answer.retryAfter;
         event.status = answer.status;
-        const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty() ||
-                               answer.source == "override" || answer.source == "cache";  // of a dry run
-        event.end = answer.status == 0     ? Event::End::Unknown
-                    : answer.status == 429 ? Event::End::Denied
-                    : isByRedis            ? Event::End::Admitted
-                                           : Event::End::Otherwise;
+        event.end = answer.status == 0         ? Event::End::Unknown
+                    : answer.status == 429     ? Event::End::Denied
+                    : isOfRedis(answer.source) ? Event::End::Admitted
+                                               : Event::End::Otherwise;
         note(std::to_string(number) + " " + std::to_string(answer.status) + " " + answer.source + " " + answer.name);
         add(std::move(event), number);
     });

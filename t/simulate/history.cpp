@@ -56,16 +56,30 @@ std::string History::check() const {
     return wrong.empty() ? unexpected() : wrong;
 }
 
+std::string_view Event::sourceOf(std::string_view limit) const {
+    const std::string begin = ' ' + std::string(limit) + '=';
+    const std::size_t found = sources.find(begin);
+    if (found == std::string::npos) {
+        return source;
+    }
+    const std::string_view rest = std::string_view(sources).substr(found + begin.size());
+    return rest.substr(0, rest.find(' '));
+}
+
+bool isOfRedis(std::string_view source) {
+    return source == "redis" || source == "prefetch" || source.empty() || source == "override" ||
+           source == "cache";  // of a dry run
+}
+
 History::Logs History::logs() const {
     Logs logs;
     for (const Event& event : events_) {
-        const bool isCertain = isOfAll(event);
         for (const std::size_t number : plan_.locations[event.location].limits) {
             const Limit& limit = plan_.limits[number];
             if (limit.isDry || limit.mayHaveRecord(event.key)) {
                 continue;
             }
-            logs[{number, event.key}].push_back(shareOf(event, plan_.limits[number], isCertain));
+            logs[{number, event.key}].push_back(shareOf(event, limit));
         }
     }
     for (auto& [which, log] : logs) {
@@ -76,7 +90,7 @@ History::Logs History::logs() const {
 
 /// Entries of a denied request are taken back after its answer; a fault may delay or lose that. What is given back to a
 /// server far away goes by and by, twice as much with each round trip.
-Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) const {
+Share History::shareOf(const Event& event, const Limit& limit) const {
     const bool isSure = (event.end != Event::End::Unknown || event.hasLeft) && !isFaulty(event);
     const bool hasFailed = event.upstreamStatus >= 500 || event.upstreamStatus == 0 || event.status >= 500;
     const bool isRefunded = limit.refunds && hasFailed;  // also by nginx itself, which has no connection to spare
@@ -85,7 +99,7 @@ Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) con
     Share share{&event,
                 least,
                 most,
-                event.end == Event::End::Admitted && isOfAll && !isRefunded && !isUncounted(limit, event),
+                isCounted(event, limit) && !isRefunded && !isUncounted(limit, event),
                 event.answered + (isSure ? kTakenBack + 16 * plan_.delay : kLate),
                 kNever};
     if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
@@ -106,17 +120,16 @@ bool History::isOfFaultyWorker(const Event& event) const {
     return found != workerFaults_.end() && isNear(event, found->second);
 }
 
-/// The answer tells what decided one limit. Those of another algorithm or store are asked in another call, and on_error
-/// may have decided these.
-bool History::isOfAll(const Event& event) const {
+/// Where a NAME may have a record, the limits of a request are asked in several calls, and one of them may be lost.
+bool History::isCounted(const Event& event, const Limit& limit) const {
     const std::vector<std::size_t>& limits = plan_.locations[event.location].limits;
-    const Limit& first = plan_.limits[limits.front()];
-    const auto isSame = [&](std::size_t number) {
-        const Limit& limit = plan_.limits[number];
-        return limit.algorithm == first.algorithm && limit.storeOf(event.key) == first.storeOf(event.key) &&
-               !limit.obeysName;
-    };
-    return std::ranges::all_of(limits, isSame) || !isFaulty(event);
+    const auto obeysName = [&](std::size_t number) { return plan_.limits[number].obeysName; };
+    if (limits.size() > 1 && std::ranges::any_of(limits, obeysName) && isFaulty(event)) {
+        return false;
+    }
+    const bool isAdmitted =
+        event.end == Event::End::Admitted || (event.end == Event::End::Otherwise && event.source == "local");
+    return isAdmitted && isOfRedis(event.sourceOf(limit.name));
 }
 
 void History::united(std::size_t store, Time time) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -47,7 +48,14 @@ struct Event {
     std::string denier;           // the NAME
     std::int64_t retryAfter = 0;  // s; 0: none
     std::string source;
+    std::string sources;  // by limit, see Answer
+
+    /// What decided this limit.
+    std::string_view sourceOf(std::string_view limit) const;
 };
+
+/// True if Redis has counted what it admitted.
+bool isOfRedis(std::string_view source);
 
 /// What a request may have done to the log of one of its limits.
 struct Share {
@@ -109,10 +117,10 @@ class History {
     using Logs = std::map<std::pair<std::size_t, std::size_t>, Log>;  // by limit and key
 
     Logs logs() const;
-    Share shareOf(const Event& event, const Limit& limit, bool isOfAll) const;
+    Share shareOf(const Event& event, const Limit& limit) const;
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
-    bool isOfAll(const Event& event) const;
+    bool isCounted(const Event& event, const Limit& limit) const;
     Time lossBefore(const Limit& limit, std::size_t key, Time time) const;
 
     // too_many.cpp

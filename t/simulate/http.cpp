@@ -62,7 +62,8 @@ void HttpClient::readable() {
         return;
     }
     const Answer answer{static_cast<int>(numberAfter(head, "HTTP/1.1 ", 0)), fieldOf(head, "\r\nX-Source: "),
-                        fieldOf(head, "\r\nX-Name: "), numberAfter(head, "\r\nRetry-After: ", 0)};
+                        fieldOf(head, "\r\nX-Sources: "), fieldOf(head, "\r\nX-Name: "),
+                        numberAfter(head, "\r\nRetry-After: ", 0)};
     stream_->consume(end + kHeadEnd.size() + length);
     finish(answer);
 }

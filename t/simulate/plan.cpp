@@ -238,8 +238,18 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
     }
     out << "upstream app { server " << textOf(upstream.host) << ':' << upstream.port
         << " max_fails=0; keepalive 16; }\n"
-           "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n"
-           "map $arg_c $cost { default 1;";
+           "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n";
+    if (tellsSources()) {
+        out << "add_header X-Sources '";
+        for (std::size_t i = 0; i < limits.size(); i++) {
+            const auto hasIt = [i](const Location& each) { return std::ranges::count(each.limits, i) > 0; };
+            if (std::ranges::any_of(locations, hasIt)) {
+                out << ' ' << limits[i].name << "=$sliding_log_source_" << limits[i].name;
+            }
+        }
+        out << "' always;\n";
+    }
+    out << "map $arg_c $cost { default 1;";
     for (std::int64_t cost = 0; cost <= kMostCost; cost++) {
         out << ' ' << cost << ' ' << cost << ';';
     }
