@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <ranges>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -106,6 +108,27 @@ void drawPair(Random& random, Plan& plan) {
     }
 }
 
+/// A location whose requests go on to the first one. A limit that both have is asked once.
+void drawRedirect(Random& random, Plan& plan) {
+    const Location& target = plan.locations[0];
+    const auto isOfTarget = [&](std::size_t limit) { return std::ranges::count(target.limits, limit) > 0; };
+    Location location;
+    location.path = "/redirected";
+    location.redirectsTo = target.path;
+    for (std::size_t limit = 0; limit < plan.limits.size(); limit++) {
+        if (random.once(isOfTarget(limit) ? 4 : 2)) {
+            location.limits.push_back(limit);
+        }
+    }
+    const std::vector<std::size_t> own = location.limits;
+    location.limitsBefore = own.size();
+    std::ranges::copy_if(target.limits, std::back_inserter(location.limits),
+                         [&](std::size_t limit) { return std::ranges::count(own, limit) == 0; });
+    if (!own.empty()) {
+        plan.locations.push_back(std::move(location));
+    }
+}
+
 Plan drawAny(Random random) {
     Plan plan;
     plan.nodes = 1 + random.below(4);
@@ -148,7 +171,9 @@ Plan drawAny(Random random) {
     }
     const std::size_t locations = 1 + random.below(4);
     for (std::size_t i = 0; i < locations; i++) {
-        Location location{"/" + std::to_string(i), {}, random.once(2)};
+        Location location;
+        location.path = "/" + std::to_string(i);
+        location.isProxied = random.once(2);
         for (std::size_t limit = 0; limit < limits; limit++) {
             if (location.limits.empty() ? limit + 1 == limits || random.once(2) : random.once(4)) {
                 location.limits.push_back(limit);
@@ -159,10 +184,16 @@ Plan drawAny(Random random) {
     if (random.once(5)) {
         drawPair(random, plan);
     }
+    if (random.once(2)) {
+        drawRedirect(random, plan);
+    }
     for (Location& location : plan.locations) {
         const bool needs =
             std::ranges::any_of(location.limits, [&](std::size_t limit) { return needsUpstream(plan.limits[limit]); });
         location.isProxied = location.isProxied || needs;
+    }
+    if (Location& last = plan.locations.back(); !last.redirectsTo.empty()) {
+        last.isProxied = plan.locations[0].isProxied = last.isProxied || plan.locations[0].isProxied;
     }
     return plan;
 }
@@ -271,10 +302,17 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
     out << " }\n";
     for (const Location& location : locations) {
         out << "location = " << location.path << " {";
-        for (const std::size_t limit : location.limits) {
+        const bool redirects = !location.redirectsTo.empty();
+        const std::size_t own = redirects ? location.limitsBefore : location.limits.size();
+        for (const std::size_t limit : location.limits | std::views::take(own)) {
             out << ' ' << directive(limits[limit], isOther);
         }
-        out << (location.isProxied ? " proxy_set_header Connection ''; proxy_pass http://app; }\n" : " empty_gif; }\n");
+        if (redirects) {
+            out << " root /nonexistent; try_files /nonexistent " << location.redirectsTo << "?$args; }\n";
+        } else {
+            out << (location.isProxied ? " proxy_set_header Connection ''; proxy_pass http://app; }\n"
+                                       : " empty_gif; }\n");
+        }
     }
     out << "}\n}\n";
     return out.str();

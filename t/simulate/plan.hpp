@@ -67,6 +67,9 @@ struct Location {
     std::string path;
     std::vector<std::size_t> limits;  // of Plan::limits
     bool isProxied = false;
+    /// An internal redirect leads there, behind so many of the limits; the others are that location's.
+    std::string redirectsTo;
+    std::size_t limitsBefore = 0;
 };
 
 struct StorePlan {
