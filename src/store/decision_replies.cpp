@@ -282,7 +282,7 @@ void Decisions::noteAdmitted(Server& server, Algorithm algorithm, std::size_t lo
     ServerQueues& queues = queuesOf(server);
     if (traitsOf(algorithm).hasLeases && logs > 0) {
         queues.pace.admitted(logs);
-        if (!queues.kept.isEmpty()) {
+        if (!queues.releases.isEmpty()) {
             store_.flushSoon();
         }
     }

@@ -14,11 +14,17 @@ namespace sliding_log {
 struct ServerQueues final : Server::Attachment {
     List<Batch, Opened> batches;  // to be sent in its next decisions
 
-    List<TakeBack, Kept> kept;  // sent as earlier ones are answered
-    Pace pace;                  // of that
+    // Sent as earlier ones are answered; releases and others take turns.
+    List<TakeBack, Kept> releases;
+    List<TakeBack, Kept> otherTakeBacks;
+    bool wasRelease = false;  // the latest call of them
+    Pace pace;
 
     std::size_t renewalsUnderWay = 0;
     ngx_msec_t renewedAt = 0;  // when the latest of these was sent
+
+    List<TakeBack, Kept>& listOf(const TakeBack& takeBack) { return takeBack.isRelease ? releases : otherTakeBacks; }
+    bool hasTakeBacks() const { return !releases.isEmpty() || !otherTakeBacks.isEmpty(); }
 };
 
 inline ServerQueues& queuesOf(Server& server) {

@@ -149,9 +149,10 @@ void TakeBacks::keepBehind(Server& server, TakeBack& takeBack) {
         lose(takeBack, kQuits);
         return;
     }
-    kept_.keep(takeBack, queuesOf(server).kept);
+    List<TakeBack, Kept>& list = queuesOf(server).listOf(takeBack);
+    kept_.keep(takeBack, list);
     while (kept_.areTooMany()) {
-        loseOldest(queuesOf(server).kept);
+        loseOldest(list);
     }
 }
 
@@ -197,8 +198,14 @@ void TakeBacks::sendSoon() {
     }
 }
 
+/// Those of the server wait again.
+void TakeBacks::putBack(Server& server) {
+    kept_.putBack(queuesOf(server).releases);
+    kept_.putBack(queuesOf(server).otherTakeBacks);
+}
+
 void TakeBacks::serverLeaves(Server& server) {
-    kept_.putBack(queuesOf(server).kept);
+    putBack(server);
     sendSoon();
 }
 
@@ -206,7 +213,7 @@ void TakeBacks::serverLeaves(Server& server) {
 void TakeBacks::sendKept() {
     store_.noteQuit();
     Topology& topology = store_.topology();
-    topology.forEachServer([this](Server& server) { kept_.putBack(queuesOf(server).kept); });
+    topology.forEachServer([this](Server& server) { putBack(server); });
     List<TakeBack, Kept> again;
     while (TakeBack* takeBack = kept_.take()) {
         Server* server = serverFor(*takeBack);
@@ -214,7 +221,8 @@ void TakeBacks::sendKept() {
             kept_.finished(*takeBack);
             finish(*takeBack);
         } else {
-            (server != nullptr && server->hasReplied() ? queuesOf(*server).kept : again).pushBack(*takeBack);
+            const bool goes = server != nullptr && server->hasReplied();
+            (goes ? queuesOf(*server).listOf(*takeBack) : again).pushBack(*takeBack);
         }
     }
     kept_.putBack(again);
@@ -227,30 +235,40 @@ void TakeBacks::sendKept() {
 
 // ---- calls
 
-/// For the next one.
-std::size_t TakeBacks::roomAt(Server& server) {
-    ServerQueues& queues = queuesOf(server);
-    if (!server.isWell()) {
-        return queues.pace.isIdle() ? 1 : 0;
-    }
-    return queues.kept.front().isRelease ? queues.pace.roomForReleases() : queues.pace.room();
-}
+/// So many of this list may go.
+struct TakeBacks::Turn {
+    List<TakeBack, Kept>* list;
+    std::size_t room;
+};
 
 /// A server with timeouts must first answer.
+TakeBacks::Turn TakeBacks::turnAt(Server& server) {
+    ServerQueues& queues = queuesOf(server);
+    const Pace& pace = queues.pace;
+    const std::size_t one = pace.isIdle() ? 1 : 0;
+    const auto turnOf = [&](List<TakeBack, Kept>& list, std::size_t room) {
+        return Turn{&list, list.isEmpty() ? 0 : server.isWell() ? room : one};
+    };
+    const Turn release = turnOf(queues.releases, pace.roomForReleases());
+    const Turn other = turnOf(queues.otherTakeBacks, pace.room());
+    return other.room == 0 || (release.room > 0 && !queues.wasRelease) ? release : other;
+}
+
 void TakeBacks::send(Server& server) {
-    while (!queuesOf(server).kept.isEmpty() && server.hasReplied()) {
-        const std::size_t room = roomAt(server);
-        if (room == 0) {
+    ServerQueues& queues = queuesOf(server);
+    while (queues.hasTakeBacks() && server.hasReplied()) {
+        const Turn turn = turnAt(server);
+        if (turn.room == 0) {
             return;
         }
-        const std::span<TakeBack* const> together =
-            kept_.takeTogether(queuesOf(server).kept, std::min(room, Pace::kMost));
+        const std::span<TakeBack* const> together = kept_.takeTogether(*turn.list, std::min(turn.room, Pace::kMost));
+        queues.wasRelease = together.front()->isRelease;
         TakeBackCall& call = calls_.take(*this);
         call.write(together, store_.stamp(together.front()->algorithm));
         send(server, call);
     }
-    if (!queuesOf(server).kept.isEmpty()) {  // its connection has ended since they were added
-        kept_.putBack(queuesOf(server).kept);
+    if (queues.hasTakeBacks()) {  // its connection has ended since they were added
+        putBack(server);
         tryLater();
     }
 }
@@ -288,14 +306,14 @@ void TakeBacks::answered(TakeBackCall& call, const redisReply& reply, StoreError
             store_.topology().suspect();
         }
         if (isUndone(error, answer)) {
-            kept_.putBack(queuesOf(server).kept);  // they would fail, too
+            putBack(server);  // they would fail, too
         }
         for (TakeBack* each : call.takeBacks) {
             failed(*each, error, answer);
         }
         calls_.recycle(call);
     } else if (!follow(call, reply, error)) {
-        kept_.putBack(queuesOf(server).kept);
+        putBack(server);
         keepAll(call);
     }
     send(server);
@@ -370,7 +388,7 @@ void TakeBacks::loseAll() {
 }
 
 void TakeBacks::loseKept(std::string_view why) {
-    store_.topology().forEachServer([this](Server& server) { kept_.putBack(queuesOf(server).kept); });
+    store_.topology().forEachServer([this](Server& server) { putBack(server); });
     while (TakeBack* takeBack = kept_.take()) {
         kept_.finished(*takeBack);
         lose(*takeBack, why);

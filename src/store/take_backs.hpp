@@ -78,7 +78,9 @@ class TakeBacks final : public CallOwner<TakeBackCall>, QuitDelayOwner {
     void keepAll(TakeBackCall& call);
     void loseOldest(List<TakeBack, Kept>& kept);
     void sendKept();
-    static std::size_t roomAt(Server& server);
+    void putBack(Server& server);
+    struct Turn;
+    static Turn turnAt(Server& server);
     void send(Server& server, TakeBackCall& call);
     void ended(Server& server, TakeBackCall& call);
     void repliedTo(TakeBackCall& call, const redisReply& reply);
