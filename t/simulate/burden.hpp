@@ -13,6 +13,9 @@ namespace simulate {
 
 class Burden {
   public:
+    /// `timeout`: so long a request waits, while its call is repeated.
+    explicit Burden(Time timeout) : timeout_(timeout) {}
+
     /// So many workers live, those included that quit.
     void living(Time now, std::uint64_t workers) { at(now).workers = std::max(at(now).workers, workers); }
     /// A request asks so many limits.
@@ -34,6 +37,7 @@ class Burden {
     /// Of that second and the one before it.
     Second until(std::size_t second) const;
 
+    Time timeout_;
     std::vector<Second> seconds_;
 };
 

@@ -28,7 +28,8 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
       random_(world.seed),
       kernel_(schedule_, random_.branch()),
       plan_(drawPlan(random_.branch(), world.kind)),
-      history_(plan_) {
+      history_(plan_),
+      burden_(plan_.timeout) {
     kernel_.wake = &wake;
     kernel_.usualLink().delay = plan_.delayOfNear;
     kernel_.usualLink().jitter = random_.once(2) ? plan_.delayOfNear : 0;
