@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "ngx.hpp"
+#include "redis/timer.hpp"
 #include "servers/server.hpp"
 #include "store/batch.hpp"
 #include "store/pace.hpp"
@@ -25,6 +26,13 @@ struct ServerQueues final : Server::Attachment {
 
     List<TakeBack, Kept>& listOf(const TakeBack& takeBack) { return takeBack.isRelease ? releases : otherTakeBacks; }
     bool hasTakeBacks() const { return !releases.isEmpty() || !otherTakeBacks.isEmpty(); }
+
+    /// Of the two, if one is not empty.
+    List<TakeBack, Kept>& listOfOldest() {
+        const bool isRelease = otherTakeBacks.isEmpty() ||
+                               (!releases.isEmpty() && isBefore(releases.front().ended, otherTakeBacks.front().ended));
+        return isRelease ? releases : otherTakeBacks;
+    }
 };
 
 inline ServerQueues& queuesOf(Server& server) {

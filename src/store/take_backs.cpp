@@ -149,10 +149,10 @@ void TakeBacks::keepBehind(Server& server, TakeBack& takeBack) {
         lose(takeBack, kQuits);
         return;
     }
-    List<TakeBack, Kept>& list = queuesOf(server).listOf(takeBack);
-    kept_.keep(takeBack, list);
+    ServerQueues& queues = queuesOf(server);
+    kept_.keep(takeBack, queues.listOf(takeBack));
     while (kept_.areTooMany()) {
-        loseOldest(list);
+        loseOldest(queues.listOfOldest());
     }
 }
 
