@@ -140,12 +140,13 @@ compiled_for_simulation() { # FOLDER
 }
 
 # at_once COMMAND...: does these beside each other, so that no CPU waits for the last file of one of them. Each make has
-# half of the jobs. What two of them would make has to be there.
+# half of the jobs, those of the first command, which takes longest, all. What two of them would make has to be there.
 at_once() {
-    local command child children=() failed=0 jobs=$(((jobs + 1) / 2))
+    local command child children=() failed=0 half=$(((jobs + 1) / 2)) jobs=$jobs
     for command in "$@"; do
         (eval "$command") &
         children+=($!)
+        jobs=$half
     done
     for child in "${children[@]}"; do
         wait "$child" || failed=1
