@@ -1,8 +1,5 @@
 #include "limit/key.hpp"
 
-// SHA1() of OpenSSL 3 looks up the algorithm by its name, allocates memory, and may fail. The deprecated functions do
-// not, and take a quarter of the instructions.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -46,12 +43,18 @@ void writeHashed(char* out, std::string_view value) {
     writeSha1Hex(append(out, kHashMark), value);
 }
 
+/// SHA1() of OpenSSL 3 looks up the algorithm by its name, allocates memory, and may fail. The deprecated functions do
+/// not, and take a quarter of the instructions. OPENSSL_SUPPRESS_DEPRECATED would have to precede OpenSSL's headers,
+/// also those of the files that are compiled together with this one.
 void writeSha1Hex(char* out, std::string_view text) {
     std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
     SHA_CTX hash;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     SHA1_Init(&hash);
     SHA1_Update(&hash, text.data(), text.size());
     SHA1_Final(digest.data(), &hash);
+#pragma GCC diagnostic pop
     for (unsigned char byte : digest) {
         *out++ = "0123456789abcdef"[byte >> 4];
         *out++ = "0123456789abcdef"[byte & 15];
