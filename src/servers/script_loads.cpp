@@ -35,12 +35,11 @@ void ScriptLoads::Script::waitLonger() {
 
 /// A server that is busy may be asked again.
 void ScriptLoads::Script::replied(const redisReply* reply) {
-    const bool isRefused = reply != nullptr && reply->type == REDIS_REPLY_ERROR;
-    const std::string_view error = isRefused ? replyText(*reply) : std::string_view();
-    if (isRefused && classifyError(error) != StoreError::TryAgain) {
+    const StoreError error = reply == nullptr ? StoreError::None : errorIn(*reply);
+    if (error != StoreError::None && error != StoreError::TryAgain) {
         waitLonger();
     }
-    owner->preparationReplied("SCRIPT LOAD answered", error);
+    owner->preparationReplied("SCRIPT LOAD answered", reply);
 }
 
 }  // namespace sliding_log

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "limit/algorithm.hpp"
 #include "ngx.hpp"
@@ -17,8 +16,8 @@ namespace sliding_log {
 
 class PreparationOwner {
   public:
-    /// What a command that goes before a call is answered; the error, or "".
-    virtual void preparationReplied(const char* what, std::string_view error) = 0;
+    /// The reply to a command that goes before a call; nullptr: none will arrive. `what`: for messages of an error.
+    virtual void preparationReplied(const char* what, const redisReply* reply) = 0;
 
   protected:
     ~PreparationOwner() = default;

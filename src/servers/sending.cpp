@@ -78,14 +78,13 @@ std::optional<StoreError> Sending::meaningOf(Call& call, const redisReply& reply
     if (error != StoreError::NoScript || !scripts_.mayLoad(call.algorithm)) {
         return error;
     }
-    if (call.isRepeatable() && call.scriptMisses < kMostScriptMisses) {
+    if (!call.isRepeatable()) {
+        scripts_.load(call, sent_);
+    } else if (call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
         return {};
-    }
-    if (call.isRepeatable()) {
-        scripts_.notKept(call.algorithm);
     } else {
-        scripts_.load(call, sent_);
+        scripts_.notKept(call.algorithm);
     }
     return error;
 }
@@ -122,8 +121,7 @@ void Sending::repeatWithScript(Call& call) {
 }
 
 void Sending::replied(const redisReply* reply) {
-    const bool isRefused = reply != nullptr && reply->type == REDIS_REPLY_ERROR;
-    owner_.preparationReplied("ASKING answered", isRefused ? replyText(*reply) : std::string_view());
+    owner_.preparationReplied("ASKING answered", reply);
 }
 
 }  // namespace sliding_log

@@ -175,9 +175,9 @@ void Server::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
-void Server::preparationReplied(const char* what, std::string_view error) {
-    if (!error.empty()) {
-        log_.trouble(NGX_LOG_ERR, shownName_, what, error);
+void Server::preparationReplied(const char* what, const redisReply* reply) {
+    if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
+        log_.trouble(NGX_LOG_ERR, shownName_, what, replyText(*reply));
     }
     closeIfLeft();
 }

@@ -169,7 +169,7 @@ class Server final : ConnectionOwner,
     void probeRefused(std::string_view reason) override;
     void authenticatedAgain() override;
     void authenticationRefused(std::string_view answer) override;
-    void preparationReplied(const char* what, std::string_view error) override;
+    void preparationReplied(const char* what, const redisReply* reply) override;
     bool nativeIsAbsent(std::string_view answer) override;
     void nativeTold(bool isLoaded, std::string_view answer) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
