@@ -31,7 +31,7 @@ struct Bound {
 Burden::Second& Burden::at(Time now) {
     const auto second = static_cast<std::size_t>(now / kSecond);
     while (seconds_.size() <= second) {
-        seconds_.push_back({.workers = seconds_.empty() ? 0 : seconds_.back().workers});
+        seconds_.push_back({.workers = seconds_.back().workers});
     }
     return seconds_[second];
 }

@@ -14,12 +14,15 @@ namespace simulate {
 class Burden {
   public:
     /// `timeout`: so long a request waits, while its call is repeated.
-    explicit Burden(Time timeout) : timeout_(timeout) {}
+    /// So many workers are started.
+    Burden(Time timeout, std::uint64_t workers) : timeout_(timeout), seconds_{{.workers = workers}} {}
 
-    /// So many workers live, those included that quit.
-    void living(Time now, std::uint64_t workers) { at(now).workers = std::max(at(now).workers, workers); }
-    /// A request asks so many limits.
-    void asked(Time now, std::uint64_t limits) { at(now).limits += limits; }
+    /// A request asks so many limits. So many workers live, those included that quit.
+    void asked(Time now, std::uint64_t limits, std::uint64_t workers) {
+        Second& second = at(now);
+        second.limits += limits;
+        second.workers = std::max(second.workers, workers);
+    }
     /// Of a worker or a store.
     void fault(Time now) { at(now).faults++; }
 

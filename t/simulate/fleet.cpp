@@ -29,7 +29,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
       kernel_(schedule_, random_.branch()),
       plan_(drawPlan(random_.branch(), world.kind)),
       history_(plan_),
-      burden_(plan_.timeout) {
+      burden_(plan_.timeout, plan_.nodes * plan_.workers) {
     kernel_.wake = &wake;
     kernel_.usualLink().delay = plan_.delayOfNear;
     kernel_.usualLink().jitter = random_.once(2) ? plan_.delayOfNear : 0;
@@ -57,7 +57,6 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
                                                 random_.branch(), surroundings.hasSteps ? betweenSwitches : 0));
         nodes_.back()->configure(text, static_cast<int>(plan_.workers));
     }
-    burden_.living(schedule_.now(), livingWorkers());
     separateRegions();
     clients_.resize(plan_.nodes);
     pause_ = random_.between(1, 20) * 250 * kUs;
@@ -160,8 +159,7 @@ void Fleet::ask() {
         event.upstreamStatus = 200;
     }
     event.sent = schedule_.now();
-    burden_.living(event.sent, livingWorkers());
-    burden_.asked(event.sent, location.limits.size());
+    burden_.asked(event.sent, location.limits.size(), livingWorkers());
     event.upstreamTime = timeOfUpstream(random);
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
@@ -177,7 +175,7 @@ void Fleet::ask() {
         underWay_--;
         event.answered = schedule_.now();
         event.source = answer.source;
-        event.sources = ' ' + answer.sources + ' ';
+        event.sources = answer.sources;
         event.denier = answer.name;
         event.retryAfter = answer.retryAfter;
         event.status = answer.status;
@@ -292,7 +290,6 @@ void Fleet::fault() {
         case 0:
             burden_.fault(schedule_.now());
             faultOfWorker(random);
-            burden_.living(schedule_.now(), livingWorkers());
             break;
         case 1:
             burden_.fault(schedule_.now());

@@ -17,7 +17,7 @@ namespace simulate {
 struct Answer {
     int status = 0;  // 0: none, the connection has ended
     std::string source;
-    std::string sources;  // by limit: NAME=SOURCE NAME=SOURCE
+    std::string sources;  // by limit: NAME=SOURCE, behind a blank each
     std::string name;
     std::int64_t retryAfter = 0;  // s; 0: none
 };

@@ -270,7 +270,7 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
     out << "upstream app { server " << textOf(upstream.host) << ':' << upstream.port
         << " max_fails=0; keepalive 16; }\n"
            "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n";
-    if (tellsSources()) {
+    if (std::ranges::any_of(locations, [](const Location& each) { return each.limits.size() > 1; })) {
         out << "add_header X-Sources '";
         for (std::size_t i = 0; i < limits.size(); i++) {
             const auto hasIt = [i](const Location& each) { return std::ranges::count(each.limits, i) > 0; };

@@ -84,11 +84,6 @@ struct StorePlan {
 };
 
 struct Plan {
-    /// Answers tell what decided each limit.
-    bool tellsSources() const {
-        return std::ranges::any_of(locations, [](const Location& each) { return each.limits.size() > 1; });
-    }
-
     std::vector<Limit> limits;
     std::vector<Location> locations;
     std::size_t nodes = 1;
