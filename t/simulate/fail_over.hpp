@@ -30,7 +30,7 @@ struct Voters {
 
 class FailOver {
   public:
-    /// The first one is the master.
+    /// The first one is the master. All follow it, and servers of one store have the same clock.
     FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters, std::vector<RedisHost*> servers);
 
     RedisHost& master() const { return *servers_[master_]; }
@@ -47,8 +47,13 @@ class FailOver {
   private:
     void replicate();
     void catchUp();
-    void compare(RedisHost& replica);
+    void compare(const RedisHost& replica, const RedisHost& master);
+    void forgetEffects();
+    void countReplicas();
+    std::size_t drawReplica();
     std::size_t promote();
+    void followMaster(std::size_t server);
+    void lose(std::size_t old);
     void startOld(std::size_t server);
     void demote(std::size_t server);
 
@@ -56,8 +61,15 @@ class FailOver {
     Random random_;
     StoreWitness& witness_;
     Voters& voters_;
+    struct Replica {
+        std::size_t follows = 0;  // its own index: it is none
+        Time heard = 0;           // by that one, at last
+    };
+
     std::vector<RedisHost*> servers_;
+    std::vector<Replica> replicas_;  // by the same index
     std::size_t master_ = 0;
+    std::uint64_t lostFrom_ = 0;  // what the old master has done since is lost; there is one while isUnderWay_
     bool isUnderWay_ = false;
 };
 

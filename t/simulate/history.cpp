@@ -19,6 +19,16 @@ constexpr Time kLate = 10 * kSecond;
 
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
+constexpr std::string_view kPrefix = "rl:sliding:";
+
+std::string keyName(const Limit& limit, std::size_t key) {
+    return std::string(kPrefix) + limit.name + ":{" + std::to_string(key) + "}";
+}
+
+Time lifeOfPermits(const Limit& limit) {
+    return limit.prefetch > 1 ? limit.window : 0;
+}
+
 bool isNear(const Event& event, const std::vector<Time>& faults) {
     const auto next = std::ranges::lower_bound(faults, event.sent - kFaultLasts);
     return next != faults.end() && *next <= event.answered + kFaultLasts;
@@ -133,24 +143,59 @@ bool History::isCounted(const Event& event, const Limit& limit) const {
 }
 
 void History::united(std::size_t store, Time time) {
-    const auto open = std::ranges::find(losses_[store], 0, &Interval::end);
+    const auto open = std::ranges::find(divisions_[store], 0, &Interval::end);
     open->end = time;
 }
 
-/// What is admitted since then, and by `time`, is in the log. Permits that were taken before a loss are used after it.
-Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
+void History::lostWrite(std::size_t store, const std::vector<std::string>& command, Time time) {
+    const auto open = std::ranges::find(divisions_[store], 0, &Interval::end);
+    for (const std::string& word : command) {
+        if (word.starts_with(kPrefix)) {
+            lostWrites_[{store, word}].push_back({open->begin, time});
+        }
+    }
+}
+
+/// What is admitted since then, and by `time`, is in the log of the server that decided it. Permits that were taken
+/// before a loss are used after it.
+Time History::lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) const {
     const auto found = losses_.find(limit.storeOf(key));
-    const Time outlives = limit.prefetch > 1 ? limit.window : 0;
     Time latest = 0;
     if (found == losses_.end()) {
         return latest;
     }
-    for (const Interval& loss : found->second) {
-        if (loss.begin <= time) {
-            latest = std::max(latest, loss.end == 0 ? time : std::min(loss.end + outlives, time));
+    for (const Time loss : found->second) {
+        if (loss <= time) {
+            latest = std::max(latest, std::min(loss + lifeOfPermits(limit), time));
         }
     }
     return latest;
+}
+
+/// What is admitted since then, and by `time`, is also in the log of the server that is the master now.
+Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
+    const auto found = divisions_.find(limit.storeOf(key));
+    Time latest = lossInPlaceBefore(limit, key, time);
+    if (found == divisions_.end()) {
+        return latest;
+    }
+    for (const Interval& division : found->second) {
+        if (division.begin <= time) {
+            latest = std::max(latest, division.end == 0 ? time : std::min(division.end + lifeOfPermits(limit), time));
+        }
+    }
+    return latest;
+}
+
+/// So many writes of the log are lost that may have admitted something in the interval.
+std::int64_t History::lostWrites(const Limit& limit, std::size_t key, Time begin, Time end) const {
+    const auto found = lostWrites_.find({limit.storeOf(key), keyName(limit, key)});
+    if (found == lostWrites_.end()) {
+        return 0;
+    }
+    return std::ranges::count_if(found->second, [&](const Interval& each) {
+        return each.begin <= end && each.end + lifeOfPermits(limit) >= begin;
+    });
 }
 
 }  // namespace simulate

@@ -89,7 +89,7 @@ class History {
     void recorded(std::size_t limit, NameRecord record) { records_[limit].push_back(record); }
 
     /// A store has lost what it had.
-    void lost(std::size_t store, Time time) { losses_[store].push_back({time, time}); }
+    void lost(std::size_t store, Time time) { losses_[store].push_back(time); }
 
     /// The clock of a store was set: what it had decided has other times.
     void clockMoved(std::size_t store, Time time) {
@@ -98,7 +98,9 @@ class History {
     }
 
     /// Two servers may decide, each for itself, until united().
-    void divided(std::size_t store, Time time) { losses_[store].push_back({time, 0}); }
+    void divided(std::size_t store, Time time) { divisions_[store].push_back({time, 0}); }
+    /// One of them has done this, which is lost.
+    void lostWrite(std::size_t store, const std::vector<std::string>& command, Time time);
     void united(std::size_t store, Time time);
 
     /// A fault: calls may be lost, or late.
@@ -121,7 +123,9 @@ class History {
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
     bool isCounted(const Event& event, const Limit& limit) const;
+    Time lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) const;
     Time lossBefore(const Limit& limit, std::size_t key, Time time) const;
+    std::int64_t lostWrites(const Limit& limit, std::size_t key, Time begin, Time end) const;
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
@@ -156,7 +160,10 @@ class History {
 
     const Plan& plan_;
     std::vector<Event> events_;
-    std::map<std::size_t, std::vector<Interval>> losses_;  // by store: what was decided by its end may be lost
+    std::map<std::size_t, std::vector<Time>> losses_;         // by store: what was decided by then may be lost
+    std::map<std::size_t, std::vector<Interval>> divisions_;  // by store
+    /// By store and key: when it may have been written, and what the other server decided without it.
+    std::map<std::pair<std::size_t, std::string>, std::vector<Interval>> lostWrites_;
     /// Answers by records, by NAME and node; true: denials.
     std::map<std::tuple<std::string, std::size_t, bool>, std::vector<Interval>> overridden_;
     std::vector<Time> faults_;

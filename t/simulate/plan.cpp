@@ -137,6 +137,7 @@ Plan drawAny(Random random) {
     for (StorePlan& store : plan.stores) {
         store.servers = random.once(3) ? 2 + random.below(2) : 1;
         store.replicas = random.once(3) ? 1 + random.below(2) : 0;
+        store.needsReplica = store.replicas > 0 && random.once(3);
         store.isNativeOff = random.once(3);
         store.hasNative = random.once(2);
         store.scripts = random.once(6) ? Scripts::ByLua : Scripts::ByNative;

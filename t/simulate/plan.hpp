@@ -73,8 +73,9 @@ struct Location {
 };
 
 struct StorePlan {
-    std::size_t servers = 1;   // more are a cluster
-    std::size_t replicas = 0;  // of each; of its only server with Sentinels
+    std::size_t servers = 1;    // more are a cluster
+    std::size_t replicas = 0;   // of each; of its only server with Sentinels
+    bool needsReplica = false;  // min-replicas-to-write 1, min-replicas-max-lag 1
     bool isNativeOff = false;
     bool hasNative = false;
     Scripts scripts = Scripts::ByNative;

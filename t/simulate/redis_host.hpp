@@ -27,7 +27,9 @@ class RedisHost final : Acceptor {
 
     Address address() const { return address_; }
     Server& server() { return *server_; }
+    const Server& server() const { return *server_; }
     bool isUp() const { return isUp_; }
+    bool isRunning() const { return isUp_ && !isStopped_; }
     /// So far.
     const Traffic& traffic() const { return traffic_; }
     /// In each second.

@@ -31,6 +31,7 @@ struct Setting {
     std::string_view name;
     StorePlan store;
     bool hasPermits = false;
+    bool isOfFailOvers = false;  // nothing else is watched
 };
 
 /// What was answered, while something is watched.
@@ -81,10 +82,12 @@ class Scale final : public StoreWitness {
     void run();
 
   private:
+    void watchTheRest();
     void noted(const std::string&) override {}
     void disturbed() override {}
     void lost() override {}
     void divided() override {}
+    void lostWrite(const std::vector<std::string>&) override { lostWrites_++; }
     void united() override {}
     void clockMoved() override {}
     void failed(const std::string& what) override { throw std::runtime_error(what); }
@@ -100,6 +103,7 @@ class Scale final : public StoreWitness {
     void print(const char* what, std::uint64_t usualBytes, Time begin, Time over) const;
     Time restart(Time away);
     Time loseMaster();
+    Time replaceMaster();
     Time flushScripts();
     Time moveSlots();
     Time deploy();
@@ -122,6 +126,7 @@ class Scale final : public StoreWitness {
     std::vector<Traffic> before_;
     Seen seen_;
     Answers answers_;
+    std::uint64_t lostWrites_ = 0;  // while something is watched
 };
 
 Scale::Scale(const FleetSize& size, const Setting& setting, std::uint64_t seed, const Surroundings& surroundings)
@@ -237,6 +242,7 @@ void Scale::watch(const char* what, Time usual, const std::function<Time()>& hap
     }
     seen_ = {};
     answers_ = {};
+    lostWrites_ = 0;
     const Time begin = schedule_.now();
     const Time over = begin + happens();
     while (schedule_.now() < over + kAfter) {
@@ -261,7 +267,7 @@ void Scale::print(const char* what, std::uint64_t usualBytes, Time begin, Time o
               std::to_string(seen_.scriptLoads.most), std::to_string(seen_.mapRequests.all),
               std::to_string(seen_.mapRequests.most), std::to_string(seen_.work.most * 100 / kSecond),
               std::to_string(answers_.all), std::to_string(answers_.withoutRedis), since(begin), since(over),
-              longest(99), longest(100)});
+              longest(99), longest(100), std::to_string(lostWrites_)});
 }
 
 Time Scale::restart(Time away) {
@@ -275,6 +281,13 @@ Time Scale::restart(Time away) {
 Time Scale::loseMaster() {
     store_->cluster() != nullptr ? store_->cluster()->masterDies(random_.branch()) : store_->failOver()->masterDies();
     return 2 * kSecond;
+}
+
+/// By command, while it lives.
+Time Scale::replaceMaster() {
+    store_->cluster() != nullptr ? store_->cluster()->replaceMaster(random_.branch())
+                                 : store_->failOver()->replaceMaster();
+    return kSecond;
 }
 
 Time Scale::flushScripts() {
@@ -326,7 +339,15 @@ void Scale::run() {
         watch("the server is away for 2 s", kUsual, [this] { return restart(2 * kSecond); });
     } else {
         watch("a master is lost", kUsual, [this] { return loseMaster(); });
+        watch("a master is replaced", kUsual, [this] { return replaceMaster(); });
     }
+    if (!setting_.isOfFailOvers) {
+        watchTheRest();
+    }
+    std::printf("  %ld KB of memory a worker, with what the simulation has of it\n", usage.ru_maxrss / workers);
+}
+
+void Scale::watchTheRest() {
     watch("the scripts are forgotten", kUsual, [this] { return flushScripts(); });
     if (store_->cluster() != nullptr) {
         watch("20 slots move", kUsual, [this] { return moveSlots(); });
@@ -338,20 +359,23 @@ void Scale::run() {
         schedule_.after(kSecond, [this] { isAsking_ = false; });
         return kSecond;
     });
-    std::printf("  %ld KB of memory a worker, with what the simulation has of it\n", usage.ru_maxrss / workers);
 }
 
 }  // namespace
 
 void simulateScale(const FleetSize& size, std::uint64_t seed, const Surroundings& surroundings) {
-    const std::array<Setting, 5> settings = {{{"one server", {}, false},
-                                              {"one server, prefetch=100", {}, true},
-                                              {"Sentinels", {.replicas = 1}, false},
-                                              {"a Cluster of 3", {.servers = 3, .replicas = 1}, false},
-                                              {"a Cluster of 30", {.servers = 30, .replicas = 1}, false}}};
+    const std::array<Setting, 7> settings = {
+        {{"one server", {}, false},
+         {"one server, prefetch=100", {}, true},
+         {"Sentinels", {.replicas = 1}, false},
+         {"Sentinels, two replicas", {.replicas = 2}, false, true},
+         {"Sentinels, two replicas, min-replicas-to-write 1", {.replicas = 2, .needsReplica = true}, false, true},
+         {"a Cluster of 3", {.servers = 3, .replicas = 1}, false},
+         {"a Cluster of 30", {.servers = 30, .replicas = 1}, false}}};
     printRow({"what happens", "connects: all", "most per s", "KB received: usual s", "busiest s", "SCRIPT LOAD: all",
               "most per s", "CLUSTER SLOTS: all", "most per s", "Redis works: % of the busiest s", "requests: all",
-              "without Redis", "last of them, s: after the event", "after it is over", "waits, ms: 99 %", "longest"});
+              "without Redis", "last of them, s: after the event", "after it is over", "waits, ms: 99 %", "longest",
+              "writes lost"});
     for (const Setting& setting : settings) {
         const pid_t process = fork();  // all of its memory ends with it
         if (process == 0) {

@@ -50,6 +50,7 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
         redis->configure([this, version, servers, i, plan](Server& server) {
             server.setNative(version);
+            server.setLeastReplicas(plan.needsReplica ? 1 : 0);
             server.setPasswords(std::string(kUser), passwords_);
             if (plan.isCluster()) {
                 server.cluster() = Cluster::newView(first_, servers, plan.servers, i);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace simulate {
 
@@ -13,6 +14,8 @@ struct StoreWitness {
     virtual void lost() = 0;
     /// From now on two servers may believe that they are the master, and the new one may lack the latest writes.
     virtual void divided() = 0;
+    /// One of them has done this, and no longer believes it: its command, or what a script or a module did.
+    virtual void lostWrite(const std::vector<std::string>& command) = 0;
     /// Only one of them decides.
     virtual void united() = 0;
     /// The clock of the servers was set.

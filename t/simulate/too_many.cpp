@@ -1,4 +1,5 @@
-// No limit admits too many: what was decided for certain inside an interval.
+// No limit admits too many: what was decided for certain inside an interval. A write that is lost with a master had
+// admitted no more than a whole limit.
 #include <algorithm>
 
 #include "history.hpp"
@@ -43,12 +44,12 @@ std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time wi
             continue;
         }
         const Time end = log[last].event->answered;
-        const Time begin = std::max(end - window + kRounding, lossBefore(limit, keyOf(log), end));
+        const Time begin = std::max(end - window + kRounding, lossInPlaceBefore(limit, keyOf(log), end));
         std::int64_t sum = 0;
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
-        const std::int64_t most = limits * mostOf(limit, begin, end);
+        const std::int64_t most = mostOf(limit, begin, end) * (limits + lostWrites(limit, keyOf(log), begin, end));
         if (sum > most) {
             return admitted(sum, most, begin, end);
         }
@@ -69,12 +70,13 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
                 continue;
             }
             const Time end = share.event->answered;
-            if (lossBefore(limit, keyOf(log), end) > begin) {
+            if (lossInPlaceBefore(limit, keyOf(log), end) > begin) {
                 break;
             }
             sum += share.cost;
             const std::int64_t size = mostOf(limit, begin, end);
-            const std::int64_t most = size + size * (end - begin + kRounding) / limit.window + 1;
+            const std::int64_t full = size * (1 + lostWrites(limit, keyOf(log), begin, end));
+            const std::int64_t most = full + size * (end - begin + kRounding) / limit.window + 1;
             if (sum > most) {
                 return admitted(sum, most, begin, end);
             }

@@ -79,7 +79,7 @@ void script(Execution& execution, Words words) {
 
 /// A command may be refused inside a script. Then the script itself tells what happens.
 bool mayRefuse(const ServerState& state) {
-    return state.role == Role::Replica || !state.writeRefusal.empty() ||
+    return state.role == Role::Replica || !state.refusalOfWrites().empty() ||
            std::ranges::any_of(state.forbidden,
                                [](std::string_view command) { return !command.starts_with("sliding_log."); });
 }

@@ -285,8 +285,8 @@ std::string refusalOf(LuaScripts::Machine& machine, const CommandRow* row, Words
     if (writes && state.role == Role::Replica) {
         return std::string(kReadOnly);
     }
-    if (writes && !state.writeRefusal.empty()) {
-        return state.writeRefusal;
+    if (writes && !state.refusalOfWrites().empty()) {
+        return std::string(state.refusalOfWrites());
     }
     if ((row->flags & kGrows) != 0 && !machine.hasWritten && execution.wasFull()) {
         return std::string(kOutOfMemory);

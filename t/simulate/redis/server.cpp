@@ -80,8 +80,8 @@ std::string refusalOf(Execution& execution, Client& client, const CommandRow& ro
     if (execution.wasFull() && (row.flags & kGrows) != 0) {
         return std::string(kOutOfMemory);
     }
-    if (writes && state.role == Role::Master && !state.writeRefusal.empty()) {
-        return state.writeRefusal;
+    if (writes && state.role == Role::Master && !state.refusalOfWrites().empty()) {
+        return std::string(state.refusalOfWrites());
     }
     if (writes && state.role == Role::Replica) {
         return std::string(kReadOnly);
@@ -107,6 +107,11 @@ bool isOfTransactions(const CommandRow& row) {
 std::uint64_t ServerState::usedMemory() const {
     constexpr std::uint64_t kEmpty = 900'000;
     return kEmpty + keys.bytes();
+}
+
+std::string_view ServerState::refusalOfWrites() const {
+    const bool hasTooFew = goodReplicas < leastReplicas;
+    return hasTooFew ? std::string_view("NOREPLICAS Not enough good replicas to write.") : writeRefusal;
 }
 
 bool evictOne(Execution& execution) {
@@ -246,6 +251,14 @@ void Server::setMasterDown(bool isDown) {
 
 void Server::setWriteRefusal(std::string error) {
     state_->writeRefusal = std::move(error);
+}
+
+void Server::setLeastReplicas(std::size_t least) {
+    state_->leastReplicas = least;
+}
+
+void Server::setGoodReplicas(std::size_t good) {
+    state_->goodReplicas = good;
 }
 
 void Server::setPasswords(const std::string& user, std::vector<std::string> passwords) {

@@ -109,7 +109,11 @@ class Server {
     void setLoading(bool isLoading);
     void setBusy(bool isBusy);                // a script runs for long
     void setMasterDown(bool isDown);          // a replica answers MASTERDOWN
-    void setWriteRefusal(std::string error);  // "MISCONF …", "NOREPLICAS …"; "": none
+    void setWriteRefusal(std::string error);  // "MISCONF …"; "": none
+
+    /// min-replicas-to-write: with fewer replicas that are not behind, a master accepts no writes.
+    void setLeastReplicas(std::size_t least);
+    void setGoodReplicas(std::size_t good);
 
     /// The passwords of a user; any of them is right. No user has any: no password is needed. Connections that are
     /// authenticated stay so.

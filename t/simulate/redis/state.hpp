@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct ServerState {
     bool isBusy = false;
     bool isMasterDown = false;
     std::string writeRefusal;
+    std::size_t leastReplicas = 0;
+    std::size_t goodReplicas = 0;
     std::map<std::string, std::vector<std::string>, std::less<>> passwords;  // of users
     std::set<std::string, std::less<>> forbidden;
     std::uint64_t maxmemory = 0;
@@ -52,6 +55,9 @@ struct ServerState {
     std::uint64_t clients = 0;
 
     std::uint64_t usedMemory() const;
+
+    /// Why no writes are accepted now, except from its master; empty: they are.
+    std::string_view refusalOfWrites() const;
 };
 
 }  // namespace simulate
