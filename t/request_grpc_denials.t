@@ -3,31 +3,22 @@
 
 use strict;
 use warnings;
-use Cwd ();
-use File::Basename ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed;
+use Testbed::Grpc;
 use Testbed::Http qw(request field);
 
-# Debian's Python: grpc is installed for it, and perhaps not for another one
-my $python = '/usr/bin/python3';
-plan skip_all => 'python3-grpcio is not installed' if system("$python -c 'import grpc' 2>/dev/null") != 0;
-my $calls = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/lib/grpc_calls.py');
+Testbed::Grpc::needs_grpc();
 
 my $EXCEEDED = 'Request cannot be satisfied as assigned quota has been exceeded';
 my $REDUCED  = 'Request cannot be satisfied due to temporary server capacity constraints';
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
-my $server = bless { log => $bed->dir . '/grpc.log' }, 'Testbed::Process';
-push @{ $bed->{processes} }, $server;
-$server->spawn($server->{log}, $python, $calls, 'serve');
-wait_until('the gRPC server', 15, sub { Testbed::Process::slurp($server->{log}) =~ /^\d+$/m }) or BAIL_OUT('no gRPC server');
-my ($upstream) = Testbed::Process::slurp($server->{log}) =~ /^(\d+)$/m;
 
 my $nginx = $bed->serve(
     redis    => $redis,
-    UPSTREAM => $upstream,
+    UPSTREAM => Testbed::Grpc->new($bed, 'serve')->port,
     listen   => 'http2',
     http     => <<'HTTP',
     log_format calls '$uri $status $body_bytes_sent $sliding_log_status/$sliding_log_name';
@@ -55,7 +46,7 @@ END
 );
 
 # The results of these calls as a client sees them, on one connection.
-sub told { my (@which) = @_; return split /\n/, qx{$python $calls call @{[ $nginx->port ]} @which} }
+sub told { my (@which) = @_; return Testbed::Grpc::told($nginx->port, @which) }
 
 for my $how (qw(unary sent received both)) {
     my %to = map { $_ => "$how:/$_/$how" } qw(free limited dead plain forbidden dry drop own);

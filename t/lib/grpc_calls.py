@@ -2,6 +2,7 @@
 """gRPC as Debian's python3-grpcio speaks it.
 
 grpc_calls.py serve              a server that echoes; prints its port
+grpc_calls.py collect            the same, of traces by OTLP; prints the strings of each export in a line
 grpc_calls.py call PORT CALL...  a client: each CALL is a path with unary, sent (a stream of requests), received (one of
                                  answers) or both in front, as unary:/echo.Echo/Unary; prints a line for each:
                                  the name of the status, its message, and Retry-After
@@ -9,6 +10,7 @@ grpc_calls.py call PORT CALL...  a client: each CALL is a path with unary, sent 
 
 import concurrent.futures
 import os
+import re
 import sys
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before the import, which reads it
@@ -29,9 +31,18 @@ class Echo(grpc.GenericRpcHandler):
         }[how]
 
 
-def serve():
+class Collector(grpc.GenericRpcHandler):
+    def service(self, call):
+        return grpc.unary_unary_rpc_method_handler(self.export)
+
+    def export(self, request, context):
+        print(*(text.decode() for text in re.findall(rb"[ -~]+", request)), flush=True)
+        return b""  # of protobuf: an empty message
+
+
+def serve(handler):
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
-    server.add_generic_rpc_handlers((Echo(),))
+    server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
@@ -64,7 +75,9 @@ def tell(channel, text):
 
 
 if sys.argv[1] == "serve":
-    serve()
+    serve(Echo())
+elif sys.argv[1] == "collect":
+    serve(Collector())
 else:
     with grpc.insecure_channel("127.0.0.1:" + sys.argv[2]) as channel:
         for text in sys.argv[3:]:

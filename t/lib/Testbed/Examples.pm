@@ -10,7 +10,7 @@ use Test::More;
 use Testbed::Nginx;
 use Testbed::Process;
 
-our @EXPORT_OK = qw(examples redis_settings in_context with_modules);
+our @EXPORT_OK = qw(examples indented_example redis_settings in_context with_modules needs_directive);
 
 # [title of the section, text], in order.
 sub examples {
@@ -22,6 +22,13 @@ sub examples {
         push @examples, [$title, $1] if $part =~ /^```nginx\n(.*?)^```/ms;
     }
     return @examples;
+}
+
+# The one of a section that not every nginx accepts, which is indented.
+sub indented_example {
+    my ($file, $title) = @_;
+    my ($section) = Testbed::Process::slurp($file) =~ /^## \Q$title\E\n(.*?)(?=^## |\z)/ms or BAIL_OUT("no section $title");
+    return join '', $section =~ /^ {4}(.*\n)/mg;
 }
 
 # [name, value] of each line of its examples of redis.conf.
@@ -42,10 +49,18 @@ sub in_context {
     return "%%GLOBALS%%\nevents { worker_connections 2048; }\nhttp { %%HTTP%% $http $example }";
 }
 
+# Skips the test if nginx does not know a directive of the configuration.
+sub needs_directive {
+    my ($bed, $name, $conf, %with) = @_;
+    my ($accepted, $printed) = $bed->configuration($conf, %with)->check;
+    plan skip_all => "this nginx has no $name" if !$accepted && $printed =~ /unknown directive "\Q$name\E"/;
+    return;
+}
+
 # An nginx with such a configuration, and these modules of a Debian package before it. Without them the test is skipped.
 sub with_modules {
     my ($bed, $package, $modules, $conf, %with) = @_;
-    my ($folder) = qx{nginx -V 2>&1} =~ /--modules-path=(\S+)/;
+    my ($folder) = qx{@{[Testbed::Nginx::binary()]} -V 2>&1} =~ /--modules-path=(\S+)/;
     my @files = map { ($folder // '/usr/lib/nginx/modules') . "/$_.so" } @$modules;
     plan skip_all => "$package is not installed" if grep { !-e } @files;
     plan skip_all => 'this module is not loaded, but linked in' if Testbed::Nginx::load_module() eq '';
