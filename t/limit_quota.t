@@ -60,15 +60,16 @@ my $nginx = $bed->nginx($conf, REDIS => $redis->address, CLOCK => $clock);
 my $port  = $nginx->port;
 my $shift = 0;
 
-# Sets the clocks of nginx and Redis to this time of UTC, which is in the future of all before it.
+# Sets the clocks of nginx and Redis to this time of UTC, which is in the future of all before it, and returns it.
 sub set_clock {
     my ($text) = @_;
     my ($y, $mo, $d, $h, $m, $s) = split /\D/, $text;
-    $shift = timegm($s, $m, $h, $d, $mo - 1, $y) - int time;
+    my $now = timegm($s, $m, $h, $d, $mo - 1, $y);
+    $shift = $now - int time;
     $clock->set($shift);
     # workers take over the time when they wake up
     wait_until('the time', 5, sub { my $answer = get($port, '/local/hour?k='); (field($answer, 'Date') // '') =~ / $y / }) or die "no time\n";
-    return $shift + int time;
+    return $now;
 }
 
 sub status { return get($port, $_[0])->{status} }
