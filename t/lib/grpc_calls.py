@@ -6,10 +6,14 @@ grpc_calls.py collect            the same, of traces by OTLP; prints the strings
 grpc_calls.py call PORT CALL...  a client: each CALL is a path with unary, sent (a stream of requests), received (one of
                                  answers) or both in front, as unary:/echo.Echo/Unary; prints a line for each:
                                  the name of the status, its message, and Retry-After
+grpc_calls.py streams PORT PATH  a client that obeys lines: "open NAME" sends a message in a new stream, waits for its
+                                 echo, and prints NAME and OK, or the name of the status; "end NAME" sends the last one,
+                                 "cancel NAME" cancels the stream
 """
 
 import concurrent.futures
 import os
+import queue
 import re
 import sys
 
@@ -74,10 +78,46 @@ def tell(channel, text):
     print(code.name, message or "-", fields.get("retry-after", "-"), sep="|", flush=True)
 
 
+class Stream:
+    def __init__(self, channel, path):
+        self.messages = queue.SimpleQueue()
+        self.messages.put(MESSAGES[0])
+        self.call = channel.stream_stream(path)(iter(self.messages.get, None), timeout=TIMEOUT, wait_for_ready=True)
+
+    def status(self):
+        try:
+            return "OK" if next(self.call) == MESSAGES[0] else "another message"
+        except grpc.RpcError as error:
+            return error.code().name
+
+    def end(self):
+        self.messages.put(None)
+
+    def cancel(self):
+        self.call.cancel()
+        self.end()
+
+
+def obey(channel, path):
+    streams = {}
+    for line in sys.stdin:
+        what, name = line.split()
+        if what == "open":
+            streams[name] = Stream(channel, path)
+            print(name, streams[name].status(), flush=True)
+        elif what == "end":
+            streams[name].end()
+        else:
+            streams[name].cancel()
+
+
 if sys.argv[1] == "serve":
     serve(Echo())
 elif sys.argv[1] == "collect":
     serve(Collector())
+elif sys.argv[1] == "streams":
+    with grpc.insecure_channel("127.0.0.1:" + sys.argv[2]) as channel:
+        obey(channel, sys.argv[3])
 else:
     with grpc.insecure_channel("127.0.0.1:" + sys.argv[2]) as channel:
         for text in sys.argv[3:]:

@@ -7,6 +7,8 @@ use warnings;
 use parent -norequire, 'Testbed::Process';
 use Cwd ();
 use File::Basename ();
+use IO::Handle;
+use IPC::Open2 ();
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Process;
@@ -30,10 +32,36 @@ sub new {
 
 sub port { my ($self) = @_; return ($self->output =~ /^(\d+)$/m)[0] }
 
+# Streams that are open until the test ends them: see "streams" in grpc_calls.py.
+sub open_streams {
+    my ($port, $path) = @_;
+    my $pid = IPC::Open2::open2(my $out, my $in, $python, $calls, 'streams', $port, $path);
+    $in->autoflush(1);
+    return bless { pid => $pid, in => $in, out => $out }, 'Testbed::Grpc::Streams';
+}
+
 # What it has printed.
 sub output { my ($self) = @_; return Testbed::Process::slurp($self->{log}) }
 
 # A line for each call.
 sub told { my ($port, @calls) = @_; return split /\n/, qx{$python $calls call $port @calls} }
+
+package Testbed::Grpc::Streams;
+
+sub tell {
+    my ($self, $what, $name) = @_;
+    print { $self->{in} } "$what $name\n";
+    return;
+}
+
+# OK, or the name of the status that denies it.
+sub open_stream {
+    my ($self, $name) = @_;
+    $self->tell('open', $name);
+    my (undef, $status) = split ' ', readline($self->{out}) // '';
+    return $status // 'none';
+}
+
+sub finish { my ($self) = @_; close $self->{in}; waitpid $self->{pid}, 0; return }
 
 1;
