@@ -79,19 +79,20 @@ void Cluster::moveSlotOf(std::string_view key, Random random) {
     witness_.noted("slot " + std::to_string(slot) + " moves from " + textOf(servers_[from]->address().host) + " to " +
                    textOf(servers_[to]->address().host));
     view(to).importing[slot] = static_cast<int>(from);
-    kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to] {
+    const Time pause = random_.once(3) ? 300 * kMs : 20 * kMs;
+    kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to, pause] {
         view(from).migrating[slot] = static_cast<int>(to);
-        handOver(slot, from, to);
+        handOver(slot, from, to, pause);
     });
 }
 
-void Cluster::handOver(std::uint16_t slot, std::size_t from, std::size_t to) {
-    kernel_.schedule().after(drawn(random_, 20 * kMs), [this, slot, from, to] {
+void Cluster::handOver(std::uint16_t slot, std::size_t from, std::size_t to, Time pause) {
+    kernel_.schedule().after(drawn(random_, pause), [this, slot, from, to, pause] {
         Server& source = servers_[from]->server();
         const std::vector<std::string> left = source.keysInSlot(slot, 1);
         if (!left.empty()) {
             source.migrate(left.front(), servers_[to]->server());
-            handOver(slot, from, to);
+            handOver(slot, from, to, pause);
             return;
         }
         witness_.noted("slot " + std::to_string(slot) + " has moved");

@@ -57,7 +57,8 @@ class Cluster final : public Voters {
     ClusterView& view(std::size_t server) const { return *servers_[server]->server().cluster(); }
     void learnMaster(std::size_t server, std::size_t shard, std::size_t master, std::uint64_t epoch);
     void giveSlot(std::size_t server, std::uint16_t slot, std::size_t shard) const;
-    void handOver(std::uint16_t slot, std::size_t from, std::size_t to);
+    /// `pause`: between two keys, on the average. Calls of both are refused meanwhile: TRYAGAIN.
+    void handOver(std::uint16_t slot, std::size_t from, std::size_t to, Time pause);
 
     Kernel& kernel_;
     Random random_;

@@ -82,7 +82,7 @@ bool needsUpstream(const Limit& limit) {
 }
 
 /// The first two limits are of one algorithm, without options, and a location has both alone: scripts have a short way
-/// for these.
+/// for these, and one call has both, which a cluster may refuse while their slot moves.
 void drawPair(Random& random, Plan& plan) {
     constexpr std::array kAlgorithms = {Algorithm::Log, Algorithm::Compact, Algorithm::Inflight};
     const Algorithm algorithm = kAlgorithms[random.below(kAlgorithms.size())];
@@ -182,7 +182,7 @@ Plan drawAny(Random random) {
         }
         plan.locations.push_back(std::move(location));
     }
-    if (random.once(5)) {
+    if (random.once(std::ranges::any_of(plan.stores, &StorePlan::isCluster) ? 2 : 5)) {
         drawPair(random, plan);
     }
     if (random.once(2)) {

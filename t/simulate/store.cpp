@@ -130,7 +130,7 @@ std::vector<std::string> Store::keys() {
 
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
-    switch (random_.below(cluster_ != nullptr ? 13 : 11)) {
+    switch (random_.below(cluster_ != nullptr ? 15 : 11)) {
         case 0:
             hasReplicas_ ? masterFails() : crash();
             break;
