@@ -19,7 +19,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev busybox "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c build-essential git gpg gpg-agent)
-simulate_packages=("${build_packages[@]}" dpkg-dev liblua5.1-0-dev redis-server)
+simulate_packages=("${build_packages[@]}" dpkg-dev liblua5.1-0-dev libnghttp2-dev redis-server)
 lint_packages=(patch clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
@@ -131,7 +131,7 @@ build_simulation() {
 configured_for_simulation() { # FOLDER OPTIONS-OF-CC
     [ -d "$1" ] || cp -a "$out/nginx-sources" "$1"
     configured "$1" --prefix=/nonexistent --with-compat --with-debug --with-http_realip_module --with-http_dav_module \
-        --with-cc-opt="$2" --add-module="$root"
+        --with-http_v2_module --with-cc-opt="$2" --add-module="$root"
 }
 
 compiled_for_simulation() { # FOLDER

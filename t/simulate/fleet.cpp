@@ -130,12 +130,18 @@ HttpClient& Fleet::clientOf(std::size_t node) {
     auto& clients = clients_[node];
     std::erase_if(clients, [](const auto& each) { return each->hasEnded(); });
     for (const auto& each : clients) {
-        if (each->isIdle()) {
+        if (each->isFree()) {
             return *each;
         }
     }
     port_ = port_ < 65'000 ? port_ + 1 : 1024;
-    clients.push_back(std::make_unique<HttpClient>(kernel_, Address{kClients, port_}, nodes_[node]->address()));
+    const Address self{kClients, port_};
+    const Host host = machines_[node]->host;
+    if (random_.once(4)) {
+        clients.push_back(std::make_unique<Http2Client>(kernel_, self, Address{host, kHttp2}, 1 + random_.below(10)));
+    } else {
+        clients.push_back(std::make_unique<Http1Client>(kernel_, self, Address{host, kHttp}));
+    }
     return *clients.back();
 }
 
@@ -170,7 +176,7 @@ void Fleet::ask() {
     underWay_++;
     const std::uint64_t number = requests_;
     const auto pending = std::make_shared<bool>(true);
-    client.ask(path, [this, event, number, pending](const Answer& answer) mutable {
+    client.ask(path, number, [this, event, number, pending](const Answer& answer) mutable {
         *pending = false;
         underWay_--;
         event.answered = schedule_.now();
@@ -192,7 +198,7 @@ void Fleet::ask() {
                             if (*pending) {
                                 *pending = false;
                                 underWay_--;
-                                client.leave();
+                                client.leave(number);
                                 event.answered = schedule_.now();
                                 event.hasLeft = true;
                                 note(std::to_string(number) + " left");

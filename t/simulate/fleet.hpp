@@ -12,6 +12,7 @@
 #include "burden.hpp"
 #include "history.hpp"
 #include "http.hpp"
+#include "http2.hpp"
 #include "node.hpp"
 #include "plan.hpp"
 #include "store.hpp"

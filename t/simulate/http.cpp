@@ -28,9 +28,9 @@ std::string fieldOf(std::string_view head, std::string_view name) {
 
 }  // namespace
 
-HttpClient::HttpClient(Kernel& kernel, Address self, Address node) : Connection(kernel, kernel.connect(self, node)) {}
+Http1Client::Http1Client(Kernel& kernel, Address self, Address node) : HttpClient(kernel, kernel.connect(self, node)) {}
 
-void HttpClient::ask(std::string_view path, std::function<void(const Answer&)> answered) {
+void Http1Client::ask(std::string_view path, std::uint64_t, Answered answered) {
     answered_ = std::move(answered);
     request_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: app\r\n\r\n";
     if (isConnected_) {
@@ -38,19 +38,19 @@ void HttpClient::ask(std::string_view path, std::function<void(const Answer&)> a
     }
 }
 
-void HttpClient::leave() {
+void Http1Client::leave(std::uint64_t) {
     answered_ = nullptr;
     close(false);
 }
 
-void HttpClient::connected() {
+void Http1Client::connected() {
     isConnected_ = true;
     if (answered_ != nullptr) {
         kernel_.write(*stream_, request_);
     }
 }
 
-void HttpClient::readable() {
+void Http1Client::readable() {
     const std::string_view unread = stream_->unread();
     const std::size_t end = unread.find(kHeadEnd);
     if (end == std::string_view::npos) {
@@ -68,12 +68,12 @@ void HttpClient::readable() {
     finish(answer);
 }
 
-void HttpClient::ended() {
+void Http1Client::ended() {
     Connection::ended();
     finish({});
 }
 
-void HttpClient::finish(const Answer& answer) {
+void Http1Client::finish(const Answer& answer) {
     if (const auto answered = std::exchange(answered_, nullptr)) {
         answered(answer);
     }

@@ -3,38 +3,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "http_client.hpp"
 #include "kernel.hpp"
 
 namespace simulate {
 
-/// What nginx answers.
-struct Answer {
-    int status = 0;  // 0: none, the connection has ended
-    std::string source;
-    std::string sources;  // by limit: NAME=SOURCE, behind a blank each
-    std::string name;
-    std::int64_t retryAfter = 0;  // s; 0: none
-};
-
-/// A connection to a node.
-class HttpClient final : public Connection {
+class Http1Client final : public HttpClient {
   public:
-    HttpClient(Kernel& kernel, Address self, Address node);
-    ~HttpClient() { leave(); }
+    Http1Client(Kernel& kernel, Address self, Address node);
+    ~Http1Client() override { leave(0); }
 
-    bool isIdle() const { return stream_ != nullptr && answered_ == nullptr; }
-
-    /// Asks for a path; `answered` is called once, unless the client leaves before.
-    void ask(std::string_view path, std::function<void(const Answer&)> answered);
+    bool isFree() const override { return stream_ != nullptr && answered_ == nullptr; }
+    void ask(std::string_view path, std::uint64_t number, Answered answered) override;
 
     /// Closes the connection.
-    void leave();
+    void leave(std::uint64_t number) override;
 
   private:
     void connected() override;
@@ -44,7 +32,7 @@ class HttpClient final : public Connection {
 
     std::string request_;
     bool isConnected_ = false;
-    std::function<void(const Answer&)> answered_;
+    Answered answered_;
 };
 
 /// Answers `/…?s=STATUS&d=MS&x=COST&n=NUMBER`: with this status and X-Cost after so long; status 0 resets the

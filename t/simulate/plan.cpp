@@ -272,7 +272,7 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
         << " max_fails=0; keepalive 16; }\n"
            "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n";
     if (std::ranges::any_of(locations, [](const Location& each) { return each.limits.size() > 1; })) {
-        out << "add_header X-Sources '";
+        out << "add_header X-Sources '-";  // a field does not begin with a blank
         for (std::size_t i = 0; i < limits.size(); i++) {
             const auto hasIt = [i](const Location& each) { return std::ranges::count(each.limits, i) > 0; };
             if (std::ranges::any_of(locations, hasIt)) {
@@ -293,7 +293,7 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
         }
         out << " }\n";
     }
-    out << "server { listen 80;\n";
+    out << "server { listen " << kHttp << "; listen " << kHttp2 << " http2;\n";
     // without these, workers would connect to a home with the first request of one of its keys, and on_error decide
     // that one
     out << "location = /none {";

@@ -16,6 +16,10 @@ namespace simulate {
 
 enum class Algorithm { Log, Compact, Counter, Bucket, Quota, Inflight };
 
+/// The ports of nginx.
+constexpr std::uint16_t kHttp = 80;
+constexpr std::uint16_t kHttp2 = 81;
+
 /// The largest cost of a request.
 constexpr std::int64_t kMostCost = 12;
 

@@ -96,8 +96,8 @@ class Scale final : public StoreWitness {
     void sample();
     void askLater();
     void ask();
-    HttpClient* clientOf(std::size_t node);
-    std::unique_ptr<HttpClient> newClient(std::size_t node);
+    Http1Client* clientOf(std::size_t node);
+    std::unique_ptr<Http1Client> newClient(std::size_t node);
     /// `happens` returns how long it takes until it is over.
     void watch(const char* what, Time usual, const std::function<Time()>& happens);
     void print(const char* what, std::uint64_t usualBytes, Time begin, Time over) const;
@@ -117,7 +117,7 @@ class Scale final : public StoreWitness {
     std::unique_ptr<Store> store_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;
-    std::vector<std::vector<std::unique_ptr<HttpClient>>> clients_;
+    std::vector<std::vector<std::unique_ptr<Http1Client>>> clients_;
     std::uint16_t port_ = 1024;
     Host clientHost_ = kClients;
     bool isAsking_ = false;
@@ -178,13 +178,13 @@ void Scale::sample() {
 }
 
 /// nullptr: all connections to the node wait for answers.
-HttpClient* Scale::clientOf(std::size_t node) {
+Http1Client* Scale::clientOf(std::size_t node) {
     constexpr std::size_t kTries = 8;
     auto& clients = clients_[node];
     const std::size_t most = kConnectionsOfWorker * size_.workers;
     for (std::size_t i = 0; clients.size() == most && i < kTries; i++) {
         auto& each = clients[random_.below(most)];
-        if (each->isIdle()) {
+        if (each->isFree()) {
             return each.get();
         }
         if (each->hasEnded()) {
@@ -199,12 +199,12 @@ HttpClient* Scale::clientOf(std::size_t node) {
     return nullptr;
 }
 
-std::unique_ptr<HttpClient> Scale::newClient(std::size_t node) {
+std::unique_ptr<Http1Client> Scale::newClient(std::size_t node) {
     if (++port_ == 0) {
         port_ = 1024;
         clientHost_++;
     }
-    return std::make_unique<HttpClient>(kernel_, Address{clientHost_, port_}, nodes_[node]->address());
+    return std::make_unique<Http1Client>(kernel_, Address{clientHost_, port_}, nodes_[node]->address());
 }
 
 void Scale::askLater() {
@@ -217,11 +217,11 @@ void Scale::askLater() {
 }
 
 void Scale::ask() {
-    HttpClient* client = clientOf(random_.below(nodes_.size()));
+    Http1Client* client = clientOf(random_.below(nodes_.size()));
     if (client == nullptr) {
         return;
     }
-    client->ask("/?k=" + std::to_string(random_.below(keys_)), [this, sent = schedule_.now()](const Answer& answer) {
+    client->ask("/?k=" + std::to_string(random_.below(keys_)), 0, [this, sent = schedule_.now()](const Answer& answer) {
         answers_.all++;
         answers_.waits.push_back(schedule_.now() - sent);
         if (answer.source != "redis" && answer.source != "prefetch") {
