@@ -23,7 +23,7 @@ void ScriptLoads::forget() {
 
 void ScriptLoads::load(const Call& call, std::uint64_t sent) {
     Script& script = of(call.algorithm);
-    if (call.sequence > script.loadedAt) {
+    if (!isLoadedFor(call)) {
         script.loadedAt = sent;
         connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), script);
     }

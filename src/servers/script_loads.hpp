@@ -33,8 +33,10 @@ class ScriptLoads {
     /// False: the server has refused it, or not kept it, a short while ago.
     bool mayLoad(Algorithm algorithm) const { return hasPassed(of(algorithm).againAt); }
 
-    /// Loads the script of the call, unless another call that was in flight has done so. `sent`: the number of calls so
-    /// far.
+    /// True if it was loaded for another call that was in flight.
+    bool isLoadedFor(const Call& call) const { return call.sequence <= of(call.algorithm).loadedAt; }
+
+    /// Loads the script of the call, unless that is so. `sent`: the number of calls so far.
     void load(const Call& call, std::uint64_t sent);
 
     /// It was loaded for a call again and again.

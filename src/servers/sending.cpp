@@ -5,14 +5,16 @@
 #include "redis/backoff.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
-#include "this_process.hpp"
 
 namespace sliding_log {
 
 namespace {
 
 /// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
-constexpr unsigned kMostScriptMisses = 4;
+constexpr unsigned kMostScriptMisses = 6;
+
+/// Loading a script that others have loaded takes a server and its network less.
+constexpr std::uint64_t kLoadNs = 2'000'000;
 
 }  // namespace
 
@@ -107,7 +109,8 @@ bool Sending::leavesNative(Call& call, std::string_view answer) {
 /// If the script is still missing then, the first of all calls in flight loads it; the others, which were sent before
 /// that, are only repeated after it.
 void Sending::repeatWithScript(Call& call) {
-    if (call.scriptMisses++ == 0) {
+    const bool isFirst = call.scriptMisses++ == 0;
+    if (isFirst || (!scripts_.isLoadedFor(call) && leavesLoadingToOthers(call))) {
         call.isOnWire = false;
         waiting_.pushBack(call);
         if (!scriptWait_.isSet()) {
@@ -118,6 +121,15 @@ void Sending::repeatWithScript(Call& call) {
     }
     scripts_.load(call, sent_);
     send(call);
+}
+
+/// Where all workers of a large fleet have connected at once, replies take longer than a random time, and hundreds of
+/// workers would load 110,000 bytes each. So the longer the server was busy, the fewer of them do; the others ask
+/// again.
+bool Sending::leavesLoadingToOthers(const Call& call) const {
+    constexpr unsigned kMostTimes = 3;
+    const std::uint64_t busyNs = call.tookNs - std::min(call.tookNs, networkNs_);
+    return call.scriptMisses <= kMostTimes && randomNumber() % (1 + busyNs / kLoadNs) != 0;
 }
 
 void Sending::replied(const redisReply* reply) {

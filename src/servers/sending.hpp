@@ -14,6 +14,7 @@
 #include "servers/native_forms.hpp"
 #include "servers/script_loads.hpp"
 #include "settings/settings.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -34,11 +35,13 @@ class Sending final : ReplyTarget {
     Sending(SendingOwner& owner, Connection& connection, ServerCounters& counters, ngx_msec_t timeout,
             ngx_log_t* nginxLog);
 
-    /// A new connection.
+    /// A new connection is made.
     void begin() {
         native_.forget();
         scripts_.forget();
+        beganNs_ = nowNs();
     }
+    void connected() { networkNs_ = nowNs() - beganNs_; }
 
     /// The connection has ended.
     void end() { scriptWait_.cancel(); }
@@ -65,6 +68,7 @@ class Sending final : ReplyTarget {
     bool leavesNative(Call& call, std::string_view answer);
     void sendIfWanted(Call& call);
     void repeatWithScript(Call& call);
+    bool leavesLoadingToOthers(const Call& call) const;
 
     SendingOwner& owner_;
     Connection& connection_;
@@ -72,6 +76,8 @@ class Sending final : ReplyTarget {
     ngx_msec_t timeout_;          // of requests
     List<Call, Queued> waiting_;  // for a connection, or until a script may be loaded
     std::uint64_t sent_ = 0;
+    std::uint64_t beganNs_ = 0;    // to connect
+    std::uint64_t networkNs_ = 0;  // a round trip without the server's work: to connect
     ScriptLoads scripts_;
     NativeForms native_;
     Timer scriptWait_;

@@ -223,6 +223,7 @@ void Server::closeIfUnused() {
 }
 
 void Server::connected() {
+    sending_.connected();
     const Credentials& credentials = owner_.credentials();
     reauthentication_.begin(credentials.version());
     handshake_.begin(connection_, credentials.authentication());
