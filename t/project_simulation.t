@@ -64,7 +64,7 @@ for my $kind (qw(standalone sentinel cluster regions permits queues)) {
     my @cells = map { s/^ | $//gr } split /\|/, $start // '';
     is($cells[0], 6, 'each worker connects once');
     is($cells[10], 0, 'and all requests are decided by Redis');
-    is(scalar(() = $fleet->{output} =~ /memory a worker/g), 5, 'with each kind of store');
+    is(scalar(() = $fleet->{output} =~ /memory a worker/g), 7, 'with each kind of store');
 }
 
 for my $wrong ('--sed 1', '--seed', '--seed 1x', '--jobs 0', '--without-faults 3-', '--without-faults 3:4', '--world moon', '--fleet 3', '--fleet 0x4', '--fleet 2x65') {

@@ -65,8 +65,10 @@ std::string Burden::check(const std::vector<RedisHost*>& servers) const {
         const auto repetitions = static_cast<std::uint64_t>(causes.faults > 0 ? timeout_ / kRepeated : 0);
         const std::uint64_t bytes = kOfCall * got.ofLogs + kOfRequest * causes.limits + kOfScript * got.scriptLoads +
                                     kOfGreeting * got.connects + kOfHealth * connections;
+        // a worker that quits has no connection to spare: one for each request that had waited for its delay
+        const std::uint64_t waited = causes.faults > 0 ? causes.limits / 2 : 0;
         const std::array<Bound, 5> bounds = {
-            {{"connects", got.connects, 6 * connections + 4 * causes.faults},
+            {{"connects", got.connects, 6 * connections + 4 * causes.faults + waited},
              {"SCRIPT LOAD", got.scriptLoads, 4 * connections + 2 * causes.faults},
              {"CLUSTER SLOTS", got.mapRequests, 2 * causes.workers + 4 * causes.faults},
              // where requests wait for a place, their log is asked in each turn

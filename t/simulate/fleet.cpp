@@ -126,7 +126,7 @@ void Fleet::askLater() {
     }
 }
 
-HttpClient& Fleet::clientOf(std::size_t node) {
+HttpClient& Fleet::clientOf(std::size_t node, Random random) {
     auto& clients = clients_[node];
     std::erase_if(clients, [](const auto& each) { return each->hasEnded(); });
     for (const auto& each : clients) {
@@ -137,8 +137,8 @@ HttpClient& Fleet::clientOf(std::size_t node) {
     port_ = port_ < 65'000 ? port_ + 1 : 1024;
     const Address self{kClients, port_};
     const Host host = machines_[node]->host;
-    if (random_.once(4)) {
-        clients.push_back(std::make_unique<Http2Client>(kernel_, self, Address{host, kHttp2}, 1 + random_.below(10)));
+    if (random.once(4)) {
+        clients.push_back(std::make_unique<Http2Client>(kernel_, self, Address{host, kHttp2}, 1 + random.below(10)));
     } else {
         clients.push_back(std::make_unique<Http1Client>(kernel_, self, Address{host, kHttp}));
     }
@@ -171,7 +171,7 @@ void Fleet::ask() {
                              "&s=" + std::to_string(event.upstreamStatus) +
                              "&d=" + std::to_string(event.upstreamTime / kMs) + "&x=" + std::to_string(event.trueCost) +
                              "&n=" + std::to_string(requests_);
-    HttpClient& client = clientOf(event.node);
+    HttpClient& client = clientOf(event.node, random.branch());
     note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
     underWay_++;
     const std::uint64_t number = requests_;

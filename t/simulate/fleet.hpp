@@ -85,7 +85,7 @@ class Fleet final : AppServer::Witness {
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
     void separateRegions();
-    HttpClient& clientOf(std::size_t node);
+    HttpClient& clientOf(std::size_t node, Random random);
     std::string settle();
     std::uint64_t callsOfLogs() const;
     std::uint64_t livingWorkers() const;

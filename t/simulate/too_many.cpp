@@ -13,6 +13,17 @@ std::string admitted(std::int64_t sum, std::int64_t most, Time begin, Time end) 
            inSeconds(end);
 }
 
+/// So much at most was taken before that time, and is given back after it. A denial by the limit itself takes nothing.
+std::int64_t givenBackAfter(const Limit& limit, const Log& log, Time time) {
+    std::int64_t sum = 0;
+    for (const Share& share : log) {
+        const Event& event = *share.event;
+        const bool takes = event.end != Event::End::Denied || event.denier != limit.name;
+        sum += takes && !share.counts && event.sent < time && share.mayCount > time ? share.mostCost : 0;
+    }
+    return sum;
+}
+
 /// The log has one.
 std::size_t keyOf(const Log& log) {
     return log.front().event->key;
@@ -57,13 +68,15 @@ std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time wi
     return {};
 }
 
-/// From any time on: a full bucket, and what flows into it until then.
+/// From any time on: a full bucket, what flows into it until then, and what is given back then. What was taken before
+/// left room for more to flow in.
 std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
     for (const Share& first : log) {
         const Time begin = first.event->sent;
         if (!first.counts) {
             continue;
         }
+        const std::int64_t givenBack = givenBackAfter(limit, log, begin);
         std::int64_t sum = 0;
         for (const Share& share : log) {
             if (!share.counts || share.event->sent < begin) {
@@ -76,7 +89,8 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
             sum += share.cost;
             const std::int64_t size = mostOf(limit, begin, end);
             const std::int64_t full = size * (1 + lostWrites(limit, keyOf(log), begin, end));
-            const std::int64_t most = full + size * (end - begin + kRounding) / limit.window + 1;
+            const std::int64_t flows = size * (end - begin + kRounding) / limit.window + 1;
+            const std::int64_t most = full + flows + std::min(size, givenBack);
             if (sum > most) {
                 return admitted(sum, most, begin, end);
             }
