@@ -320,6 +320,7 @@ void Server::becomeReady() {
 
 void Server::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
+    reconnect_.cancel();  // set while the server was late; a worker that quits may connect before it
     sending_.end();
     reauthentication_.end();
     const bool hasLostCalls = std::exchange(hasLostCalls_, false);
