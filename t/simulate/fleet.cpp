@@ -269,7 +269,7 @@ void Fleet::setRecordOfName(Random random) {
 bool Fleet::writeRecord(const Limit& limit, const std::string& key, std::string_view what, Time lifetime) {
     Store& store = *stores_[limit.storeOf(Limit::kKeyOfRecords)];
     const Time now = store.wallClock();
-    return store.set("rl:sliding:" + limit.name + key + ":override",
+    return store.set(std::string(kPrefix) + limit.name + key + ":override",
                      std::string(what) + " until=" + std::to_string((now + lifetime) / kMs) +
                          " since=" + std::to_string(now / kMs) + " by=simulation why=",
                      lifetime);

@@ -19,14 +19,26 @@ constexpr Time kLate = 10 * kSecond;
 
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
-constexpr std::string_view kPrefix = "rl:sliding:";
-
-std::string keyName(const Limit& limit, std::size_t key) {
-    return std::string(kPrefix) + limit.name + ":{" + std::to_string(key) + "}";
-}
-
 Time lifeOfPermits(const Limit& limit) {
     return limit.prefetch > 1 ? limit.window : 0;
+}
+
+/// Nothing that is used by `time` is of what ended before then, or was going on: permits that a limit took meanwhile
+/// are used for a window. 0: there was nothing.
+Time latestBefore(const std::map<std::size_t, std::vector<Interval>>& ofStores, const Limit& limit, std::size_t key,
+                  Time time) {
+    const auto found = ofStores.find(limit.storeOf(key));
+    Time latest = 0;
+    if (found == ofStores.end()) {
+        return latest;
+    }
+    for (const Interval& interval : found->second) {
+        if (interval.begin <= time) {
+            const bool goesOn = interval.end == 0;
+            latest = std::max(latest, goesOn ? time : std::min(interval.end + lifeOfPermits(limit), time));
+        }
+    }
+    return latest;
 }
 
 bool isNear(const Event& event, const std::vector<Time>& faults) {
@@ -156,40 +168,19 @@ void History::lostWrite(std::size_t store, const std::vector<std::string>& comma
     }
 }
 
-/// What is admitted since then, and by `time`, is in the log of the server that decided it. Permits that were taken
-/// before a loss are used after it.
+/// What is admitted since then, and by `time`, is in the log of the server that decided it.
 Time History::lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) const {
-    const auto found = losses_.find(limit.storeOf(key));
-    Time latest = 0;
-    if (found == losses_.end()) {
-        return latest;
-    }
-    for (const Time loss : found->second) {
-        if (loss <= time) {
-            latest = std::max(latest, std::min(loss + lifeOfPermits(limit), time));
-        }
-    }
-    return latest;
+    return latestBefore(losses_, limit, key, time);
 }
 
 /// What is admitted since then, and by `time`, is also in the log of the server that is the master now.
 Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
-    const auto found = divisions_.find(limit.storeOf(key));
-    Time latest = lossInPlaceBefore(limit, key, time);
-    if (found == divisions_.end()) {
-        return latest;
-    }
-    for (const Interval& division : found->second) {
-        if (division.begin <= time) {
-            latest = std::max(latest, division.end == 0 ? time : std::min(division.end + lifeOfPermits(limit), time));
-        }
-    }
-    return latest;
+    return std::max(lossInPlaceBefore(limit, key, time), latestBefore(divisions_, limit, key, time));
 }
 
 /// So many writes of the log are lost that may have admitted something in the interval.
 std::int64_t History::lostWrites(const Limit& limit, std::size_t key, Time begin, Time end) const {
-    const auto found = lostWrites_.find({limit.storeOf(key), keyName(limit, key)});
+    const auto found = lostWrites_.find({limit.storeOf(key), limit.logOf(key)});
     if (found == lostWrites_.end()) {
         return 0;
     }

@@ -89,7 +89,7 @@ class History {
     void recorded(std::size_t limit, NameRecord record) { records_[limit].push_back(record); }
 
     /// A store has lost what it had.
-    void lost(std::size_t store, Time time) { losses_[store].push_back(time); }
+    void lost(std::size_t store, Time time) { losses_[store].push_back({time, time}); }
 
     /// The clock of a store was set: what it had decided has other times.
     void clockMoved(std::size_t store, Time time) {
@@ -160,7 +160,7 @@ class History {
 
     const Plan& plan_;
     std::vector<Event> events_;
-    std::map<std::size_t, std::vector<Time>> losses_;         // by store: what was decided by then may be lost
+    std::map<std::size_t, std::vector<Interval>> losses_;     // by store: what was decided by then may be lost
     std::map<std::size_t, std::vector<Interval>> divisions_;  // by store
     /// By store and key: when it may have been written, and what the other server decided without it.
     std::map<std::pair<std::size_t, std::string>, std::vector<Interval>> lostWrites_;

@@ -23,7 +23,6 @@ class Node {
     static Node& of(const Machine& machine);
 
     Machine& machine() { return machine_; }
-    Address address() const { return {machine_.host, 80}; }
 
     /// Starts workers of this configuration; older ones quit.
     void configure(const std::string& text, int workers);

@@ -14,6 +14,9 @@
 
 namespace simulate {
 
+/// What the names of all keys in Redis begin with.
+constexpr std::string_view kPrefix = "rl:sliding:";
+
 enum class Algorithm { Log, Compact, Counter, Bucket, Quota, Inflight };
 
 /// The ports of nginx.
@@ -41,6 +44,9 @@ struct Limit {
     Time delay = 0;
     Time block = 0;
     std::int64_t prefetch = 1;
+
+    /// The name of its log in Redis.
+    std::string logOf(std::size_t key) const { return std::string(kPrefix) + name + ":{" + std::to_string(key) + "}"; }
 
     std::size_t storeOf(std::size_t key) const { return homes == 1 ? store : (store + key) % homes; }
 

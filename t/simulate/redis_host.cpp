@@ -4,6 +4,7 @@
 #include <ranges>
 #include <utility>
 
+#include "plan.hpp"
 #include "received_command.hpp"
 #include "redis/commands.hpp"
 #include "redis/keyspace.hpp"
@@ -163,7 +164,7 @@ void RedisHost::work() {
 
 void RedisHost::count(const std::vector<std::string_view>& words, std::size_t bytes, Time work) {
     const auto isNameOfLog = [](std::string_view word) {
-        return word.starts_with("rl:sliding:") && !word.ends_with(":override");
+        return word.starts_with(kPrefix) && !word.ends_with(":override");
     };
     const bool isOfLog = std::ranges::any_of(words | std::views::take(6), isNameOfLog);
     got({.bytes = bytes,

@@ -10,7 +10,7 @@ namespace {
 const std::array<std::string, 7> kForbidden = {"evalsha", "sliding_log.2", "script", "zadd", "hset", "get", "time"};
 
 const std::array<std::string, 2> kNoWrites = {
-    "NOREPLICAS Not enough good replicas to write.",
+    std::string(kNoReplicas),
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."};
 
 }  // namespace

@@ -204,7 +204,8 @@ std::unique_ptr<Http1Client> Scale::newClient(std::size_t node) {
         port_ = 1024;
         clientHost_++;
     }
-    return std::make_unique<Http1Client>(kernel_, Address{clientHost_, port_}, nodes_[node]->address());
+    return std::make_unique<Http1Client>(kernel_, Address{clientHost_, port_},
+                                         Address{nodes_[node]->machine().host, kHttp});
 }
 
 void Scale::askLater() {

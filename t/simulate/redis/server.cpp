@@ -111,7 +111,7 @@ std::uint64_t ServerState::usedMemory() const {
 
 std::string_view ServerState::refusalOfWrites() const {
     const bool hasTooFew = goodReplicas < leastReplicas;
-    return hasTooFew ? std::string_view("NOREPLICAS Not enough good replicas to write.") : writeRefusal;
+    return hasTooFew ? kNoReplicas : writeRefusal;
 }
 
 bool evictOne(Execution& execution) {

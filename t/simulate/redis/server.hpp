@@ -54,6 +54,9 @@ enum class NativeVersion {
 /// What runs the scripts of EVALSHA.
 enum class Scripts { ByNative, ByLua };
 
+/// What a master answers to writes while min-replicas-to-write is not met.
+constexpr std::string_view kNoReplicas = "NOREPLICAS Not enough good replicas to write.";
+
 enum class Eviction { None, AllKeysLru, VolatileLru, VolatileTtl };
 
 /// What a node of a cluster believes of its cluster. Each node has its own, which may be stale.
