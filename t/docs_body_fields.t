@@ -1,5 +1,5 @@
-# The example of docs/recipes.md that limits by a field of a form, with an nginx that can read the body early: however the
-# field is written. The cost of the JSON document needs a module that few have.
+# The example of docs/recipes.md that limits by a field of a form, and by one of a JSON document, with an nginx that can
+# read the body early: however the field is written.
 
 use strict;
 use warnings;
@@ -8,14 +8,12 @@ use File::Basename ();
 use Test::More;
 use Testbed;
 use Testbed::Examples qw(indented_example in_context needs_directive);
-use Testbed::Http qw(request statuses);
+use Testbed::Http qw(request field statuses);
 
 my $bed  = Testbed->new;
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $text = indented_example("$root/docs/recipes.md", 'Fields of the request body');
-$text =~ s/^json_set .*\n//m or BAIL_OUT('no JSON document');
-$text =~ s/^map \$max_tokens .*?^\}\n//ms or BAIL_OUT('no cost');
-$text =~ s{^    location /v1/chat/ \{.*?^    \}\n}{}ms or BAIL_OUT('no location with a cost');
+$text =~ s/ settle=\$tokens;/;/ or BAIL_OUT('no cost that is settled');
 $text =~ s/127\.0\.0\.1:8080\b/127.0.0.1:%%PORT2%%/g;
 $text =~ s/^(server \{)/$1 listen 127.0.0.1:%%PORT%%;/m or BAIL_OUT('no server');
 my $conf = in_context($text, 'sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; } server { listen 127.0.0.1:%%PORT2%%; return 200; }');
@@ -36,4 +34,20 @@ is(asked('account=%61lice', 'other=1', '', 'account=' . 'a' x 65), '200:4', 'and
 is(asked('account=%61lice'), '429:1', 'which all have one limit');
 is(logged('other'), 5, 'of their own');
 is(asked('account=carol&password=' . 'x' x 70_000), '413:1', 'what is larger than the buffer is refused');
+
+# What the request cost: each account asks once.
+my $accounts = 0;
+
+sub cost {
+    my ($document) = @_;
+    my $answer = request($nginx->port, '/v1/chat/', method => 'POST', body => $document, headers => { 'X-Account' => $accounts++ });
+    my ($left) = (field($answer, 'RateLimit') // '') =~ /;r=(\d+)/ or return "status $answer->{status}";
+    return 20_000 - $left;
+}
+
+is(cost('{"max_tokens": 321, "model": "m"}'), 321, 'a number of a document is the cost');
+is(cost(qq({ "messages": [],\n\t"max_tokens"\t:9999\n})), 9999, 'wherever it is');
+is(cost('{"messages": [{"content": "\\"max_tokens\\": 7"}], "max_tokens": 8}'), 8, 'a text that quotes it is none');
+is(cost($_), 1000, "$_ costs what is estimated") for '{}', '{"max_tokens": 0}', '{"max_tokens": -5}', '{"max_tokens": 10000}', '{"max_tokens": 5.5}', '{"max_tokens": "5"}', '{"other_max_tokens": 5}';
+is(cost('{"max_tokens": 5, "messages": "' . 'x' x 60_000 . '"}'), 5, 'a long document is searched');
 $bed->done;
