@@ -12,6 +12,7 @@ use Time::HiRes qw(sleep time);
 use Testbed qw(wait_until);
 use Testbed::Browser qw(browser_is_there);
 use Testbed::Http qw(get many);
+use Testbed::Tool qw(tool);
 
 plan skip_all => 'chromium is not installed' unless browser_is_there();
 
@@ -23,7 +24,7 @@ my $nginx = $bed->serve(
     store   => 'server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms;',
     http    => 'sliding_log_log_level info;',
     server  => <<'END',
-    location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
+    location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact override=name; empty_gif; }
     location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; sliding_log_limit shadow key=all limit=1000000 window=1m dry_run=on; empty_gif; }
     location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
     location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
@@ -72,6 +73,11 @@ shows('the page shows the latency of the store', "/ ms\$/.test(document.querySel
 shows('a dry run: a banner says that no request is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by shadow, trial'");
 shows('a dry run beside an enforced limit: its card shows the dry run', "document.querySelector('[data-limit=shadow] .rates').textContent.endsWith('over the limit/s, dry run')");
 shows('a dry run: what is over the limit is not called denied', "document.querySelector('[data-limit=trial] .rates').textContent.endsWith('over the limit/s, dry run')");
+my @at = ('--server', $redis->address);
+is(tool('set', 'api', '--all', '--deny', @at)->{status}, 0, 'a record of a NAME is written');
+shows('a record of a NAME: a banner shows it', "document.querySelector('#banners .bad')?.textContent === 'All keys of api: deny until unset'");
+tool('unset', 'api', '--all', @at);
+shows('a record of a NAME that is taken back: there is no banner', "document.querySelector('#banners .bad') === null");
 my $painted = <<'END';
 (() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
          let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) n += (i / 4 % c.width) + 1; return n; })()
