@@ -49,6 +49,7 @@ my $requests = Testbed::operations(9000, 3);
 for my $kind (qw(standalone sentinel cluster regions permits queues)) {
     like(simulate('--world', $kind, qw(--seed 20 --requests), $requests)->{output}, qr/: no failure; trace/, "worlds with something of $kind keep their limits");
 }
+like(simulate('--world', 'slow', qw(--seed 20 --requests), $requests / 6)->{output}, qr/: no failure; trace/, 'worlds with windows of hours keep their limits');
 {
     open my $file, '<', "$FindBin::RealBin/simulate/seeds" or die;
     my @once = grep { !/^#/ } <$file>;

@@ -8,14 +8,15 @@
 namespace simulate {
 
 Cluster::Cluster(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers,
-                 std::size_t masters)
+                 std::size_t masters, Time lag)
     : kernel_(kernel), random_(random), witness_(witness), servers_(std::move(servers)), shards_(masters) {
     for (std::size_t i = 0; i < masters && servers_.size() > masters; i++) {
         std::vector<RedisHost*> group;
         for (std::size_t server = i; server < servers_.size(); server += masters) {
             group.push_back(servers_[server]);
         }
-        shards_[i].failOver = std::make_unique<FailOver>(kernel, random_.branch(), witness, *this, std::move(group));
+        shards_[i].failOver =
+            std::make_unique<FailOver>(kernel, random_.branch(), witness, *this, std::move(group), lag);
     }
 }
 

@@ -18,7 +18,8 @@ namespace simulate {
 class Cluster final : public Voters {
   public:
     /// The masters come first, then a replica of each, then another one of each.
-    Cluster(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers, std::size_t masters);
+    Cluster(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers, std::size_t masters,
+            Time lag);
 
     /// What a node of a new cluster believes: as many slots for each master.
     static ClusterView newView(Host first, std::size_t servers, std::size_t masters, std::size_t self);

@@ -11,9 +11,6 @@ namespace simulate {
 
 namespace {
 
-/// Replicas are behind by so much at most.
-constexpr Time kLag = 5 * kMs;
-
 /// min-replicas-max-lag 1: in whole seconds, by acknowledgements of each second.
 constexpr Time kGoodFor = 1500 * kMs;
 
@@ -41,12 +38,13 @@ std::string textOf(const Value& value) {
 }  // namespace
 
 FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters,
-                   std::vector<RedisHost*> servers)
+                   std::vector<RedisHost*> servers, Time lag)
     : kernel_(kernel),
       random_(random),
       witness_(witness),
       voters_(voters),
       servers_(std::move(servers)),
+      lag_(lag),
       replicas_(servers_.size()) {
     master().server().keepEffects(true);
     for (std::size_t i = 1; i < servers_.size(); i++) {
@@ -63,7 +61,8 @@ void FailOver::replicate() {
     if (!isUnderWay_) {
         forgetEffects();
     }
-    kernel_.schedule().after(1 + static_cast<Time>(random_.below(kLag)), [this] { replicate(); });
+    kernel_.schedule().after(1 + static_cast<Time>(random_.below(static_cast<std::uint64_t>(lag_))),
+                             [this] { replicate(); });
 }
 
 void FailOver::catchUp() {

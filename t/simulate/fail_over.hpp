@@ -31,7 +31,9 @@ struct Voters {
 class FailOver {
   public:
     /// The first one is the master. All follow it, and servers of one store have the same clock.
-    FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters, std::vector<RedisHost*> servers);
+    /// `lag`: what a replica gets is no older.
+    FailOver(Kernel& kernel, Random random, StoreWitness& witness, Voters& voters, std::vector<RedisHost*> servers,
+             Time lag);
 
     RedisHost& master() const { return *servers_[master_]; }
 
@@ -67,6 +69,7 @@ class FailOver {
     };
 
     std::vector<RedisHost*> servers_;
+    Time lag_;
     std::vector<Replica> replicas_;  // by the same index
     std::size_t master_ = 0;
     std::uint64_t lostFrom_ = 0;  // what the old master has done since is lost; there is one while isUnderWay_

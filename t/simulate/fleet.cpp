@@ -15,8 +15,9 @@ constexpr Time kStart = kSecond;               // until nginx serves
 constexpr Time kBetweenRecords = 2 * kSecond;  // of whole NAMEs, on the average
 
 /// Most answers come at once, and some after the leases of requests under way.
-Time timeOfUpstream(Random& random) {
-    const std::int64_t most = random.once(10) ? random.once(8) ? 10'000 : 3000 : 20;
+Time timeOfUpstream(Random& random, bool isSlow) {
+    const std::int64_t most =
+        random.once(10) ? (random.once(8) ? kLongestAnswer / kMs : 3000) * (isSlow ? kLongerAnswers : 1) : 20;
     return random.between(0, most) * kMs;
 }
 
@@ -59,7 +60,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     }
     separateRegions();
     clients_.resize(plan_.nodes);
-    pause_ = random_.between(1, 20) * 250 * kUs;
+    pause_ = plan_.slowness * random_.between(1, 20) * 250 * kUs;
     untilFault_ = random_.once(8) ? 0 : std::max(pause_ * random_.between(10, 300), 10 * kMs);
 }
 
@@ -166,7 +167,7 @@ void Fleet::ask() {
     }
     event.sent = schedule_.now();
     burden_.asked(event.sent, location.limits.size(), livingWorkers());
-    event.upstreamTime = timeOfUpstream(random);
+    event.upstreamTime = timeOfUpstream(random, plan_.slowness > 1);
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
                              "&d=" + std::to_string(event.upstreamTime / kMs) + "&x=" + std::to_string(event.trueCost) +
@@ -233,7 +234,7 @@ void Fleet::setRecord(Random random) {
     const Limit& limit = plan_.limits[random.below(plan_.limits.size())];
     if (limit.hasOverride) {
         constexpr std::array<std::string_view, 3> kWhat = {"allow", "deny", "limit=7"};
-        const Time lifetime = random.between(1, 4) * 500 * kMs;
+        const Time lifetime = plan_.slowness * random.between(1, 4) * 500 * kMs;
         const std::string key = std::to_string(Limit::kKeyOfRecords);
         note("record of " + limit.name);
         writeRecord(limit, ":{" + key + "}", kWhat[random.below(kWhat.size())], lifetime);
@@ -242,7 +243,7 @@ void Fleet::setRecord(Random random) {
 
 void Fleet::recordNameLater() {
     if (requests_ < world_.requests && std::ranges::any_of(plan_.limits, &Limit::obeysName)) {
-        schedule_.after(drawn(random_, kBetweenRecords), [this] {
+        schedule_.after(drawn(random_, plan_.slowness * kBetweenRecords), [this] {
             setRecordOfName(random_.branch());
             recordNameLater();
         });
@@ -258,7 +259,7 @@ void Fleet::setRecordOfName(Random random) {
     constexpr std::array<std::string_view, 4> kWhat = {"limit=7", "allow", "deny", "dry-run"};  // by NameRecord::What
     static_assert(Limit::kLimitOfRecords == 7);
     const std::size_t what = random.below(kWhat.size());
-    const Time lifetime = random.between(2, 20) * 500 * kMs;
+    const Time lifetime = plan_.slowness * random.between(2, 20) * kLongestRecord / 20;
     if (writeRecord(limit, "", kWhat[what], lifetime)) {
         note("record of all keys of " + limit.name + ": " + std::string(kWhat[what]));
         history_.recorded(number, {static_cast<NameRecord::What>(what), schedule_.now(), schedule_.now() + lifetime});
@@ -385,9 +386,9 @@ void Fleet::faultOfNetwork(Random& random) {
 
 /// The load and the faults end; after a while nothing must be left that nobody uses.
 std::string Fleet::settle() {
-    constexpr Time kQuiet = 30 * kSecond;
     constexpr Time kSilent = 10 * kSecond;
-    schedule_.runUntil(schedule_.now() + kQuiet);
+    const Time quiet = plan_.quiet();
+    schedule_.runUntil(schedule_.now() + quiet);
     const std::uint64_t calls = callsOfLogs();
     schedule_.runUntil(schedule_.now() + kSilent);
     if (!failure_.empty()) {
@@ -406,14 +407,19 @@ std::string Fleet::settle() {
     if (callsOfLogs() > calls) {  // something is owed, renewed or waited for without a request
         return std::to_string(callsOfLogs() - calls) + " calls of logs without a request";
     }
-    const bool areSome = std::ranges::any_of(plan_.limits, &Limit::mayOutlastQuiet);
+    const auto mayBeLeft = [&](std::string_view key) {
+        return std::ranges::any_of(plan_.limits, [&](const Limit& limit) {
+            return limit.mayOutlast(quiet) && key.starts_with(std::string(kPrefix) + limit.name + ":");
+        });
+    };
     for (const auto& store : stores_) {
         if (std::string tooMuch = burden_.check(store->servers()); !tooMuch.empty()) {
             return tooMuch;
         }
-        const std::vector<std::string> keys = areSome ? std::vector<std::string>() : store->keys();
-        if (!keys.empty()) {
-            return std::to_string(keys.size()) + " keys are left, " + keys.front();
+        for (const std::string& key : store->keys()) {
+            if (!mayBeLeft(key)) {
+                return "a key is left, " + key;
+            }
         }
     }
     return {};

@@ -23,7 +23,6 @@ namespace simulate {
 constexpr Host kFirstNode = 0x0a000001;
 constexpr Host kFirstStore = 0x0a010001;
 constexpr Host kClients = 0x0a030001;
-constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
 
 /// What a simulation uses of the real machine.
 struct Surroundings {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ struct Interval {
     Time begin = 0;
     Time end = 0;
 };
+
+/// What is admitted by a time counts then, if it was admitted since another time.
+using Since = std::function<Time(Time)>;
 
 struct Event {
     enum class End {
@@ -129,7 +133,7 @@ class History {
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
-    std::string tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t limits) const;
+    std::string tooManySince(const Limit& limit, const Log& log, const Since& since, std::int64_t limits) const;
     std::string tooManyOfBucket(const Limit& limit, const Log& log) const;
     std::string tooManyInFlight(const Limit& limit, const Log& log) const;
 

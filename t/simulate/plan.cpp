@@ -12,6 +12,8 @@ namespace simulate {
 
 namespace {
 
+constexpr Time kHour = 3600 * kSecond;
+
 constexpr std::array<std::string_view, 6> kNames = {"log", "compact", "counter", "bucket", "quota", "inflight"};
 
 std::string directive(const Limit& limit, bool isOther) {
@@ -20,7 +22,7 @@ std::string directive(const Limit& limit, bool isOther) {
         << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
         << " algorithm=" << kNames[static_cast<std::size_t>(limit.algorithm)];
     if (limit.algorithm == Algorithm::Quota) {
-        out << " period=hour";
+        out << " period=" << (limit.window == kHour ? "hour" : "day");
     } else {
         out << (limit.algorithm == Algorithm::Inflight ? " lease=" : " window=") << limit.window / kMs << "ms";
     }
@@ -62,6 +64,9 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.otherwise = random.once(3) ? random.between(20, 100) : limit.limit;
         limit.prefetch = random.between(2, limit.least() / 5);
         return limit;
+    }
+    if (limit.algorithm == Algorithm::Quota) {
+        limit.window = kHour;
     }
     limit.isDry = random.once(12);
     limit.hasOverride = random.once(8);
@@ -199,10 +204,29 @@ Plan drawAny(Random random) {
     return plan;
 }
 
+/// A request every few seconds or minutes, and windows of hours or days.
+void slowDown(Random& random, Plan& plan) {
+    constexpr std::array<std::int64_t, 4> kSlowness = {100, 1000, 10'000, 40'000};
+    constexpr Time kMostWindow = 48 * kHour;
+    plan.slowness = std::min(kSlowness[random.below(kSlowness.size())], kMostWindow / plan.longestWindow());
+    for (Limit& limit : plan.limits) {
+        if (limit.algorithm == Algorithm::Quota) {
+            limit.window *= random.once(2) ? 24 : 1;
+        } else {
+            limit.window *= limit.algorithm == Algorithm::Inflight ? kLongerAnswers : plan.slowness;
+        }
+        limit.block *= plan.slowness;
+    }
+    for (StorePlan& store : plan.stores) {
+        store.lag *= 100;
+    }
+}
+
 bool isOf(const Plan& plan, Kind kind) {
     const auto hasStore = [&](auto which) { return std::ranges::any_of(plan.stores, which); };
     switch (kind) {
         case Kind::Any:
+        case Kind::Slow:
             return true;
         case Kind::Standalone:
             return hasStore([](const StorePlan& store) { return !store.isCluster() && store.replicas == 0; });
@@ -220,13 +244,14 @@ bool isOf(const Plan& plan, Kind kind) {
     return false;
 }
 
-constexpr std::array<std::pair<std::string_view, Kind>, 7> kKindNames = {{{"any", Kind::Any},
+constexpr std::array<std::pair<std::string_view, Kind>, 8> kKindNames = {{{"any", Kind::Any},
                                                                           {"standalone", Kind::Standalone},
                                                                           {"sentinel", Kind::Sentinel},
                                                                           {"cluster", Kind::Cluster},
                                                                           {"regions", Kind::Regions},
                                                                           {"permits", Kind::Permits},
-                                                                          {"queues", Kind::Queues}}};
+                                                                          {"queues", Kind::Queues},
+                                                                          {"slow", Kind::Slow}}};
 
 }  // namespace
 
@@ -245,7 +270,23 @@ Plan drawPlan(Random random, Kind kind) {
     while (!isOf(plan, kind)) {
         plan = drawAny(random.branch());
     }
+    if (kind == Kind::Slow) {
+        slowDown(random, plan);
+    }
     return plan;
+}
+
+Time Plan::longestWindow() const {
+    Time longest = kSecond;
+    for (const Limit& limit : limits) {
+        longest = limit.algorithm == Algorithm::Quota ? longest : std::max(longest, limit.window);
+    }
+    return longest;
+}
+
+Time Plan::quiet() const {
+    const Time longestAnswer = (slowness > 1 ? kLongerAnswers : 1) * kLongestAnswer;
+    return 2 * std::max({longestWindow(), longestAnswer, slowness * kLongestRecord}) + 10 * kSecond;
 }
 
 std::string Plan::configuration(const std::vector<std::string>& servers, Address upstream, const std::string& errorLog,
@@ -260,6 +301,7 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
         << "; }\n"
            "http {\n"
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
+           "proxy_read_timeout 1h; "
            "proxy_next_upstream off;\n"
            "sliding_log_zone 1m; sliding_log_on_error "
         << onError << ";\n";

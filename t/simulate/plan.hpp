@@ -19,9 +19,21 @@ constexpr std::string_view kPrefix = "rl:sliding:";
 
 enum class Algorithm { Log, Compact, Counter, Bucket, Quota, Inflight };
 
+/// Near this the wall clocks begin.
+constexpr Time kBeginning = 1'700'000'000 * kSecond;
+
 /// The ports of nginx.
 constexpr std::uint16_t kHttp = 80;
 constexpr std::uint16_t kHttp2 = 81;
+
+/// An upstream takes no longer.
+constexpr Time kLongestAnswer = 10 * kSecond;
+
+/// A record of a NAME ends after this at the latest.
+constexpr Time kLongestRecord = 10 * kSecond;
+
+/// In a slow world some answers, and leases, take so many times as long.
+constexpr std::int64_t kLongerAnswers = 100;
 
 /// The largest cost of a request.
 constexpr std::int64_t kMostCost = 12;
@@ -33,7 +45,7 @@ struct Limit {
     Algorithm algorithm = Algorithm::Log;
     std::int64_t limit = 1;
     std::int64_t otherwise = 1;  // after some reloads
-    Time window = kSecond;       // of inflight: the lease
+    Time window = kSecond;       // of inflight: the lease; of quota: the period
     bool hasCost = false;        // cost=$arg_c
     bool refunds = false;        // refund=5xx
     bool settles = false;        // settle=$upstream_http_x_cost
@@ -64,9 +76,9 @@ struct Limit {
     static constexpr std::size_t kKeyOfRecords = 0;
     bool mayHaveRecord(std::size_t key) const { return hasOverride && key == kKeyOfRecords; }
 
-    /// Its log lasts until its period ends, or a debt is paid, or for long.
-    bool mayOutlastQuiet() const {
-        return algorithm == Algorithm::Quota || (algorithm == Algorithm::Bucket && settles) || window > 8 * kSecond;
+    /// Its log lasts until its period ends, or a debt is paid.
+    bool mayOutlast(Time quiet) const {
+        return algorithm == Algorithm::Quota ? window > quiet : algorithm == Algorithm::Bucket && settles;
     }
 
     /// It decides as the log of all entries would.
@@ -85,6 +97,7 @@ struct Location {
 struct StorePlan {
     std::size_t servers = 1;    // more are a cluster
     std::size_t replicas = 0;   // of each; of its only server with Sentinels
+    Time lag = 5 * kMs;         // replicas are no further behind
     bool needsReplica = false;  // min-replicas-to-write 1, min-replicas-max-lag 1
     bool isNativeOff = false;
     bool hasNative = false;
@@ -102,10 +115,17 @@ struct Plan {
     std::vector<StorePlan> stores;
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
-    Time delay = 0;        // of the network, without faults, at most
-    Time delayOfNear = 0;  // the same inside a region
+    Time delay = 0;             // of the network, without faults, at most
+    Time delayOfNear = 0;       // the same inside a region
+    std::int64_t slowness = 1;  // windows, and the times between requests, are so many times as long
     std::size_t regions = 1;
     std::string_view onError = "local";
+
+    /// Of windows and leases.
+    Time longestWindow() const;
+
+    /// After so long without a request, nobody uses what is in a log.
+    Time quiet() const;
 
     bool areNear(std::size_t node, std::size_t store) const { return node % regions == store % regions; }
 
@@ -118,7 +138,7 @@ struct Plan {
 };
 
 /// What a world may be asked to have: something of this is in its plan.
-enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues };
+enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Slow };
 
 /// By its name in lower case; nullopt: there is none.
 std::optional<Kind> kindNamed(std::string_view name);

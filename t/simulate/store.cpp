@@ -59,11 +59,13 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         parts_.push_back({std::move(machine), std::move(redis)});
     }
     if (plan.isCluster()) {
-        cluster_ = std::make_unique<Cluster>(kernel, random_.branch(), witness, this->servers(), plan.servers);
+        cluster_ =
+            std::make_unique<Cluster>(kernel, random_.branch(), witness, this->servers(), plan.servers, plan.lag);
     } else if (plan.replicas > 0) {
         sentinels_ = std::make_unique<Sentinels>(kernel, random_.branch(), witness, first + kSentinels,
                                                  parts_.front().redis->address());
-        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, *sentinels_, this->servers());
+        failOver_ =
+            std::make_unique<FailOver>(kernel, random_.branch(), witness, *sentinels_, this->servers(), plan.lag);
     }
 }
 

@@ -24,6 +24,9 @@ std::int64_t givenBackAfter(const Limit& limit, const Log& log, Time time) {
     return sum;
 }
 
+/// A clock of Redis that is set now and then, by seconds, is not further from the right time.
+constexpr Time kClocksDiffer = 60 * kSecond;
+
 /// The log has one.
 std::size_t keyOf(const Log& log) {
     return log.front().event->key;
@@ -32,14 +35,19 @@ std::size_t keyOf(const Log& log) {
 }  // namespace
 
 std::string History::tooMany(const Limit& limit, const Log& log) const {
+    const auto inWindow = [&](Time end) { return end - limit.window + kRounding; };
+    const auto inPeriod = [&](Time end) {
+        const Time begin = end - (kBeginning + end) % limit.window;
+        return end < begin + limit.window - kClocksDiffer ? begin + kClocksDiffer : end;
+    };
     switch (limit.algorithm) {
         case Algorithm::Log:
         case Algorithm::Compact:
-            return tooManyInWindow(limit, log, limit.window, 1);
+            return tooManySince(limit, log, inWindow, 1);
         case Algorithm::Counter:  // a window may end in the middle of two that it counts
-            return tooManyInWindow(limit, log, limit.window, 2);
-        case Algorithm::Quota:  // a world is shorter than its period, and begins in the middle of one
-            return tooManyInWindow(limit, log, 1000 * kSecond, 1);
+            return tooManySince(limit, log, inWindow, 2);
+        case Algorithm::Quota:
+            return tooManySince(limit, log, inPeriod, 1);
         case Algorithm::Bucket:
             return tooManyOfBucket(limit, log);
         case Algorithm::Inflight:
@@ -48,14 +56,14 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
     return {};
 }
 
-/// `limits`: so many in a window.
-std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t limits) const {
+/// `limits`: so many at a time.
+std::string History::tooManySince(const Limit& limit, const Log& log, const Since& since, std::int64_t limits) const {
     for (std::size_t last = 0; last < log.size(); last++) {
         if (!log[last].counts) {
             continue;
         }
         const Time end = log[last].event->answered;
-        const Time begin = std::max(end - window + kRounding, lossInPlaceBefore(limit, keyOf(log), end));
+        const Time begin = std::max(since(end), lossInPlaceBefore(limit, keyOf(log), end));
         std::int64_t sum = 0;
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;

@@ -27,8 +27,6 @@ Time memoryOf(const Limit& limit) {
             return 0;
         case Algorithm::Counter:
             return 2 * limit.window;
-        case Algorithm::Quota:
-            return 1000 * kSecond;
         default:
             return limit.window;
     }

@@ -25,7 +25,7 @@ constexpr rlim_t kMostCpu = 120;
 
 /// Simulates the world, and writes its figures.
 [[noreturn]] void simulateHere(const World& world, const Surroundings& surroundings, int to) {
-    const rlimit most{kMostCpu, kMostCpu};
+    const rlimit most{kMostCpu, kMostCpu + 1};  // SIGXCPU, and SIGKILL
     setrlimit(RLIMIT_CPU, &most);
     Figures figures;
     Surroundings own = surroundings;
