@@ -68,8 +68,8 @@ for my $has_runs (0, 1) {
         $read = bytes_read(sub { ask($kind, %log, limit => ENTRIES - 9) });
         cmp_ok($read, '<', FEW, "$about: where little is missing it reads little");
 
-        # each attempt counts, and the oldest entry leaves
-        ask($kind, %log, cap => ENTRIES, options => 'count=all block=1000');
+        # each attempt counts, and the oldest entry leaves; one of the first finds no space in this log, and rewrites it
+        ask($kind, %log, cap => ENTRIES, options => 'count=all block=1000') for 1 .. 10;
         my $most = 0;
         for (1 .. 200) {
             $before = written();
@@ -114,17 +114,19 @@ for my $has_runs (0, 1) {
 
         # the next version writes marks
         $times = fill($back{key}, $has_runs, 0, 1);
-        my $back = 0;
-        ($read, $most) = (0, 0);
+        my ($back, @read) = (0);
+        $most = 0;
         for my $at (map { $times->[200 + int rand ENTRIES - 400] } 1 .. 50) {
             $before = written();
             my $bytes = bytes_read(sub { $back += ask($kind, %back, words => Testbed::Script::taking_back({ now => '', logged => $at, taken => $at })) });
-            $read = $bytes if $bytes > $read;
+            push @read, $bytes;
             $bytes = written() - $before;
             $most = $bytes if $bytes > $most;
         }
         cmp_ok($back, '>', 40, "$about: with marks $back of 50 requests are given back");
-        cmp_ok($read, '<', 4000, "$about: it reads what is near a mark");
+        @read = sort { $a <=> $b } @read;
+        cmp_ok($read[44], '<', 4000, "$about: it reads what is near a mark");
+        cmp_ok($read[-1], '<', ENTRIES / 2, "$about: or near the next one, where a give-back cleared a mark");
         cmp_ok($most, '<', FEW, "$about: it writes little, also to clear a mark");
     }
 }
