@@ -14,6 +14,7 @@ use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Clock;
 use Testbed::Http qw(get field connect_to);
+use Time::HiRes qw(sleep time);
 use Time::Local qw(timegm);
 
 use constant LEAP => 1000;
@@ -91,17 +92,23 @@ sub place { my ($name, $node, $key) = @_; return join ' ', $name, $logs{$name}{s
 
 my ($wrong, @under_way, %seen);
 
+# "LOG KEY NODE" => until when its node may deny without asking; and those where another node has given back since.
+my (%denied, %outdated);
+
 sub begin_one {
     my ($number) = @_;
     my ($node, $location, $key, $cost) = (int rand 2, int rand @locations, any("a" .. "h"), any(0, 1, 1, 2, 3));
     my @names  = @{ $locations[$location]{names} };
     my %place  = map { $_ => place($_, $node, $key) } @names;
     my $fits   = !grep { used($_, $place{$_}) + $cost > $logs{$_}{limit} } @names;
+    my $until = max(0, grep { defined } map { $outdated{"$place{$_} $node"} } @names);
+    sleep max(0, $until - time) if $fits;
     my $client = connect_to($nginx[$node]->port);
     $client->syswrite("GET /$location/?k=$key&cost=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     $seen{ $fits ? 'admitted' : 'denied' }++;
     if (!$fits) {
         my $answer = Testbed::Http::parse(Testbed::Http::read_all($client, 5));
+        $denied{"$place{$_} $node"} = time + 1.1 for @names;
         $wrong = "request $number of cost $cost at $now: $answer->{status}, though " . join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names if $answer->{status} != 429;
         return;
     }
@@ -113,7 +120,8 @@ sub begin_one {
     my $ready = IO::Select->new($backend, $client);
     my @which = $ready->can_read(20);
     if (!grep { $_ == $backend } @which) {
-        $wrong = "request $number: not admitted";
+        my $answer = Testbed::Http::parse(Testbed::Http::read_all($client, 1));
+        $wrong = "request $number of cost $cost at $now: $answer->{text}, though " . join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names;
         return;
     }
     push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, logs => [@place{@names}], requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node], way => $locations[$location]{way} };
@@ -159,6 +167,10 @@ sub end_one {
     for my $i ($cost eq '' ? () : 0 .. $#{ $one->{requests} }) {
         my $request = $one->{requests}[$i];
         push @{ $requests{ $one->{logs}[$i] } }, { time => $now, cost => $cost - $request->{cost} } if $cost > $request->{cost};
+        for my $other ($cost < $request->{cost} ? grep { $nginx[$_] != $one->{node} } 0 .. $#nginx : ()) {
+            my $which = "$one->{logs}[$i] $other";
+            $outdated{$which} = $denied{$which};
+        }
         $request->{cost} = min($cost, $request->{cost});
     }
     return;
