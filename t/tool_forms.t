@@ -45,7 +45,7 @@ for my $algorithm (@ALGORITHMS) {
         my $crowded = $round == 1;    # has reservations for sure
         $burst = 1 + int rand 2 * 30;
         my $window = $crowded ? 3_600_000 : (2000, 7000, 60_000, 3_600_000)[rand 4];
-        my $limit  = 1 + int rand 30;
+        my $limit  = $crowded ? 10 + int rand 20 : 1 + int rand 30;
         my $delay  = $crowded || rand() < 0.5 ? $window : 0;
         my @delay  = $delay ? ("delay=$delay", "ahead=$delay") : ();
         my $end    = int(time * 1000);
