@@ -147,8 +147,18 @@ sub move_all_keys {
 sub end_move {
     my ($self, $slot) = @_;
     my ($from, $to) = @{ delete $self->{moves}{$slot} };
-    $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
-    Testbed::wait_until('all nodes to know', 5, sub { $self->have_heard_of($to, $slot) });
+    my $tell = sub { $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running };
+    $tell->();
+    my $again = time + 2;
+    Testbed::wait_until('all nodes to know', 10, sub {
+        return 1 if $self->have_heard_of($to, $slot);
+        if (time > $again) {    # two nodes claim it: the larger epoch has it
+            $to->cli('CLUSTER', 'BUMPEPOCH');
+            $tell->();
+            $again = time + 2;
+        }
+        return 0;
+    });
     return $to;
 }
 
