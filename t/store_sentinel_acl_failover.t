@@ -63,7 +63,7 @@ sub fails_over {
     ($master, $replica) = ($replica, $master);
     return ok(agree(), "$what: the old master is a replica");
 }
-my $by_command = sub { wait_until('a Sentinel to begin', 20, sub { $sentinels[0]->cli(qw(SENTINEL FAILOVER limits)) eq 'OK' }) };
+my $by_command = sub { $sentinels[0]->begin_failover };
 
 all_served('at the start');
 fails_over('a fail-over by command', $by_command);

@@ -53,6 +53,12 @@ sub master_port {
     return (split /\n/, $self->cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $self->{name}))[1] // 0;
 }
 
+# Begins a fail-over, once the Sentinel takes a replica for good. False: it does not.
+sub begin_failover {
+    my ($self) = @_;
+    return Testbed::wait_until('a fail-over to begin', 20, sub { $self->cli('SENTINEL', 'FAILOVER', $self->{name}) eq 'OK' });
+}
+
 # A field of the reply to SENTINEL MASTER.
 sub field {
     my ($self, $name) = @_;
