@@ -44,11 +44,12 @@ for my $algorithm (@ALGORITHMS) {
         my $key    = "rl:sliding:$algorithm:{$round}";
         my $crowded = $round == 1;    # has reservations for sure
         $burst = 1 + int rand 2 * 30;
-        my $window = $crowded ? 3_600_000 : (2000, 7000, 60_000, 3_600_000)[rand 4];
+        my $end    = int(time * 1000);
+        my $middle = int $end / (int($end / 3_600_000) + 0.5);    # an hour or so: now is in the middle of two blocks of a counter
+        my $window = $crowded ? $middle : (2000, 7000, 60_000, 3_600_000)[rand 4];
         my $limit  = $crowded ? 10 + int rand 20 : 1 + int rand 30;
         my $delay  = $crowded || rand() < 0.5 ? $window : 0;
         my @delay  = $delay ? ("delay=$delay", "ahead=$delay") : ();
-        my $end    = int(time * 1000);
         my $spread = $crowded ? 1000 : 2 * $window;
         my $at     = $end - int(0.75 * $spread);
         my $requests = $crowded ? 4 * $limit : 1 + int rand 4 * $limit;
