@@ -164,7 +164,8 @@ is(scalar(grep { $_->{denied} } @taken), 0, 'some places are taken');
 # A request that was held is admitted otherwise, or not.
 sub is_status { my ($told, $expected) = @_; $seen{held}++ if $told =~ s/^DELAYED/PASSED/; return $told =~ s/^PASSED_DRY_RUN$/PASSED/r eq $expected }
 
-for my $operation (1 .. $operations) {
+for my $operation (1 .. 3 * $operations) {
+    last if $operation > $operations && ($seen{held} // 0) > $operations / 300;
     my ($number, $key) = (int rand @locations, 'k' . any(1 .. 3) . '-' . int $operation / 150);
     my ($status, $says, $remains) = walk($number, $key);
     request($nginx->port, '/hold', headers => { H => $operation }) if $operation % 10 == 0;
@@ -191,7 +192,7 @@ for my $operation (1 .. $operations) {
 }
 cmp_ok($seen{admitted} // 0, '>', $operations / 20, 'requests were admitted as the model says');
 Testbed::UnderWay::end($_) for @taken;
-ok($seen{held}, 'requests were held');
+cmp_ok($seen{held}     // 0, '>', $operations / 300, 'requests were held');
 cmp_ok($seen{denied}   // 0, '>', $operations / 20, 'requests were denied as the model says');
 
 $bed->done;

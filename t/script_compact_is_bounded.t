@@ -112,21 +112,20 @@ for my $has_runs (0, 1) {
         }
         cmp_ok($most, '<', FEW, "$about: a give-back writes little, whatever came since");
 
-        # the next version writes marks
-        $times = fill($back{key}, $has_runs, 0, 1);
-        my ($back, @read) = (0);
-        $most = 0;
+        # the next version writes marks; a give-back may clear those near it, so each finds them as they were
+        $times = fill('marked', $has_runs, 0, 1);
+        my $back = 0;
+        ($read, $most) = (0, 0);
         for my $at (map { $times->[200 + int rand ENTRIES - 400] } 1 .. 50) {
+            $client->call('COPY', 'marked', $back{key}, 'REPLACE');
             $before = written();
             my $bytes = bytes_read(sub { $back += ask($kind, %back, words => Testbed::Script::taking_back({ now => '', logged => $at, taken => $at })) });
-            push @read, $bytes;
+            $read = $bytes if $bytes > $read;
             $bytes = written() - $before;
             $most = $bytes if $bytes > $most;
         }
         cmp_ok($back, '>', 40, "$about: with marks $back of 50 requests are given back");
-        @read = sort { $a <=> $b } @read;
-        cmp_ok($read[44], '<', 4000, "$about: it reads what is near a mark");
-        cmp_ok($read[-1], '<', ENTRIES / 2, "$about: or near the next one, where a give-back cleared a mark");
+        cmp_ok($read, '<', 4000, "$about: it reads what is near a mark");
         cmp_ok($most, '<', FEW, "$about: it writes little, also to clear a mark");
     }
 }
