@@ -101,7 +101,8 @@ sub begin_one {
     my @names  = @{ $locations[$location]{names} };
     my %place  = map { $_ => place($_, $node, $key) } @names;
     my $fits   = !grep { used($_, $place{$_}) + $cost > $logs{$_}{limit} } @names;
-    my $until = max(0, grep { defined } map { $outdated{"$place{$_} $node"} } @names);
+    my $used   = join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names;
+    my $until  = max(0, grep { defined } map { $outdated{"$place{$_} $node"} } @names);
     sleep max(0, $until - time) if $fits;
     my $client = connect_to($nginx[$node]->port);
     $client->syswrite("GET /$location/?k=$key&cost=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -109,7 +110,7 @@ sub begin_one {
     if (!$fits) {
         my $answer = Testbed::Http::parse(Testbed::Http::read_all($client, 5));
         $denied{"$place{$_} $node"} = time + 1.1 for @names;
-        $wrong = "request $number of cost $cost at $now: $answer->{status}, though " . join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names if $answer->{status} != 429;
+        $wrong = "request $number of cost $cost at $now: $answer->{status}, though $used" if $answer->{status} != 429;
         return;
     }
     my %left;
@@ -121,7 +122,7 @@ sub begin_one {
     my @which = $ready->can_read(20);
     if (!grep { $_ == $backend } @which) {
         my $answer = Testbed::Http::parse(Testbed::Http::read_all($client, 1));
-        $wrong = "request $number of cost $cost at $now: $answer->{text}, though " . join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names;
+        $wrong = "request $number of cost $cost at $now: $answer->{text}, though $used";
         return;
     }
     push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, logs => [@place{@names}], requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node], way => $locations[$location]{way} };

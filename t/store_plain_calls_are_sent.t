@@ -94,7 +94,6 @@ is(asked('/ids?k=two&i=two'), '200 redis: 16', 'the same in two logs: none');
 is($redis->cli('ZSCORE', 'rl:sliding:second:{two}', 'two') > 0 ? 1 : 0, 1, 'such an id is the name of the entry');
 is(asked('/counts?k=a'),  '200 redis: 9', 'count=all: none');
 
-# For each script call since SLOWLOG RESET: the number of its keys, and of the arguments after them.
 # Several logs of one limit: one plain call, which has a name for each and the three numbers of all.
 {
     $redis->cli('SLOWLOG', 'RESET');

@@ -75,6 +75,21 @@ sub wait_until {
     }
 }
 
+# The same. While the code returns false, tells again every so many seconds what may have been lost.
+sub wait_and_tell {
+    my ($what, $deadline, $every, $code, $tell) = @_;
+    my $told = time;
+    return wait_until($what, $deadline, sub {
+        my $value = $code->();
+        return $value if $value;
+        if (time - $told > $every) {
+            $tell->();
+            $told = time;
+        }
+        return;
+    });
+}
+
 sub new {
     my ($class) = @_;
     my $self = bless { dir => File::Temp->newdir('sliding-log-XXXXXX', TMPDIR => 1), processes => [], owner => $$ },

@@ -14,10 +14,9 @@ constexpr Host kHostsOfStore = 0x1000;
 constexpr Time kStart = kSecond;               // until nginx serves
 constexpr Time kBetweenRecords = 2 * kSecond;  // of whole NAMEs, on the average
 
-/// Most answers come at once, and some after the leases of requests under way.
-Time timeOfUpstream(Random& random, bool isSlow) {
-    const std::int64_t most =
-        random.once(10) ? (random.once(8) ? kLongestAnswer / kMs : 3000) * (isSlow ? kLongerAnswers : 1) : 20;
+/// Most answers come at once, and some after the leases of requests under way. `longer`: see Plan::longerAnswers().
+Time timeOfUpstream(Random& random, std::int64_t longer) {
+    const std::int64_t most = random.once(10) ? longer * (random.once(8) ? kLongestAnswer / kMs : 3000) : 20;
     return random.between(0, most) * kMs;
 }
 
@@ -167,7 +166,7 @@ void Fleet::ask() {
     }
     event.sent = schedule_.now();
     burden_.asked(event.sent, location.limits.size(), livingWorkers());
-    event.upstreamTime = timeOfUpstream(random, plan_.slowness > 1);
+    event.upstreamTime = timeOfUpstream(random, plan_.longerAnswers());
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
                              "&d=" + std::to_string(event.upstreamTime / kMs) + "&x=" + std::to_string(event.trueCost) +

@@ -213,12 +213,12 @@ void slowDown(Random& random, Plan& plan) {
         if (limit.algorithm == Algorithm::Quota) {
             limit.window *= random.once(2) ? 24 : 1;
         } else {
-            limit.window *= limit.algorithm == Algorithm::Inflight ? kLongerAnswers : plan.slowness;
+            limit.window *= limit.algorithm == Algorithm::Inflight ? plan.longerAnswers() : plan.slowness;
         }
         limit.block *= plan.slowness;
     }
     for (StorePlan& store : plan.stores) {
-        store.lag *= 100;
+        store.lag *= 100;  // else replicas follow 400 times a second, for days
     }
 }
 
@@ -285,8 +285,7 @@ Time Plan::longestWindow() const {
 }
 
 Time Plan::quiet() const {
-    const Time longestAnswer = (slowness > 1 ? kLongerAnswers : 1) * kLongestAnswer;
-    return 2 * std::max({longestWindow(), longestAnswer, slowness * kLongestRecord}) + 10 * kSecond;
+    return 2 * std::max({longestWindow(), longerAnswers() * kLongestAnswer, slowness * kLongestRecord}) + 10 * kSecond;
 }
 
 std::string Plan::configuration(const std::vector<std::string>& servers, Address upstream, const std::string& errorLog,

@@ -32,9 +32,6 @@ constexpr Time kLongestAnswer = 10 * kSecond;
 /// A record of a NAME ends after this at the latest.
 constexpr Time kLongestRecord = 10 * kSecond;
 
-/// In a slow world some answers, and leases, take so many times as long.
-constexpr std::int64_t kLongerAnswers = 100;
-
 /// The largest cost of a request.
 constexpr std::int64_t kMostCost = 12;
 
@@ -120,6 +117,9 @@ struct Plan {
     std::int64_t slowness = 1;  // windows, and the times between requests, are so many times as long
     std::size_t regions = 1;
     std::string_view onError = "local";
+
+    /// Some answers, and the leases, take so many times as long as in other worlds.
+    std::int64_t longerAnswers() const { return slowness > 1 ? 100 : 1; }
 
     /// Of windows and leases.
     Time longestWindow() const;

@@ -149,15 +149,9 @@ sub end_move {
     my ($from, $to) = @{ delete $self->{moves}{$slot} };
     my $tell = sub { $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running };
     $tell->();
-    my $again = time + 2;
-    Testbed::wait_until('all nodes to know', 10, sub {
-        return 1 if $self->have_heard_of($to, $slot);
-        if (time > $again) {    # two nodes claim it: the larger epoch has it
-            $to->cli('CLUSTER', 'BUMPEPOCH');
-            $tell->();
-            $again = time + 2;
-        }
-        return 0;
+    Testbed::wait_and_tell('all nodes to know', 10, 2, sub { $self->have_heard_of($to, $slot) }, sub {
+        $to->cli('CLUSTER', 'BUMPEPOCH');    # two nodes claim it: the larger epoch has it
+        $tell->();
     });
     return $to;
 }
@@ -187,15 +181,8 @@ sub move_on {
 # After CLUSTER FAILOVER: true when this replica is a master. On a busy machine Redis gives up after 5 s, and is told again.
 sub has_failed_over_to {
     my ($self, $replica) = @_;
-    my $begun = time;
-    return Testbed::wait_until('the fail-over', 20, sub {
-        return 1 if $replica->cli('ROLE') =~ /^master/;
-        if (time - $begun > 6) {
-            $replica->cli('CLUSTER', 'FAILOVER');
-            $begun = time;
-        }
-        return;
-    });
+    return Testbed::wait_and_tell('the fail-over', 20, 6, sub { $replica->cli('ROLE') =~ /^master/ },
+        sub { $replica->cli('CLUSTER', 'FAILOVER') });
 }
 
 # ZCARD of a log, asked of the node that has it.
