@@ -102,7 +102,7 @@ sub begin_one {
     my %place  = map { $_ => place($_, $node, $key) } @names;
     my $fits   = !grep { used($_, $place{$_}) + $cost > $logs{$_}{limit} } @names;
     my $used   = join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names;
-    my $until  = max(0, grep { defined } map { $outdated{"$place{$_} $node"} } @names);
+    my $until  = max(map { $outdated{"$place{$_} $node"} // 0 } @names);
     sleep max(0, $until - time) if $fits;
     my $client = connect_to($nginx[$node]->port);
     $client->syswrite("GET /$location/?k=$key&cost=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -204,7 +204,7 @@ Plan drawAny(Random random) {
     return plan;
 }
 
-/// A request every few seconds or minutes, and windows of hours or days.
+/// Up to minutes between two requests, and windows of minutes to days.
 void slowDown(Random& random, Plan& plan) {
     constexpr std::array<std::int64_t, 4> kSlowness = {100, 1000, 10'000, 40'000};
     constexpr Time kMostWindow = 48 * kHour;
