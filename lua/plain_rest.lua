@@ -3,23 +3,25 @@
 
 if left_over then
   local keys, arguments, costs, options, has_two = KEYS, ARGV, left_over.costs, left_over.options, left_over.has_two
-  local latest = (options or has_two) and #ARGV - 1 or #ARGV
-  local first = has_two and latest - 3 or latest  -- of the numbers of the first log, or the only one, the last
-  local named = first > 3
+  local numbers = options and 4 or 3  -- of a log, with its options
+  local second = (has_two and #ARGV - 1 or #ARGV) - numbers  -- what precedes those of the last log
+  local first = has_two and second - numbers or second
+  local named = first > 0
+  options = options and arguments[first + 4]
   KEYS, ARGV = {}, { '', replies = replies, places = left_over, moved = left_over.moved }
   for i = 1, #left_over do
     local at, place = #ARGV, left_over[i]
     ARGV[at + 1], ARGV[at + 2] = has_two and '2' or '1', '1'
     ARGV[at + 3], ARGV[at + 4] = named and arguments[place] or '', ''
     if i == 1 or costs or has_two then  -- else the other logs have the same numbers
-      ARGV[at + 4], ARGV[at + 5], ARGV[at + 6] = arguments[first - 2], arguments[first - 1], '0'
+      ARGV[at + 4], ARGV[at + 5], ARGV[at + 6] = arguments[first + 1], arguments[first + 2], '0'
       local cost = costs and 'cost=' .. costs[place]
-      ARGV[at + 7], ARGV[at + 8] = arguments[first], cost and options and cost .. ' ' .. options or cost or options or ''
+      ARGV[at + 7], ARGV[at + 8] = arguments[first + 3], cost and options and cost .. ' ' .. options or cost or options or ''
     end
     if has_two then
       KEYS[2 * i - 1], KEYS[2 * i] = keys[2 * place - 1], keys[2 * place]
-      ARGV[at + 9], ARGV[at + 10], ARGV[at + 11] = arguments[latest - 2], arguments[latest - 1], '0'
-      ARGV[at + 12], ARGV[at + 13] = arguments[latest], ''
+      ARGV[at + 9], ARGV[at + 10], ARGV[at + 11] = arguments[second + 1], arguments[second + 2], '0'
+      ARGV[at + 12], ARGV[at + 13] = arguments[second + 3], options and arguments[second + 4] or ''
     else
       KEYS[i] = keys[place]
     end

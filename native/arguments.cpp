@@ -30,7 +30,7 @@ struct ShortSettings {
         ShortSettings read{.text = std::string(word)};
         const std::string_view name = next(word);
         const auto* row = std::ranges::find(kAlgorithms, name, &AlgorithmRow::name);
-        if (row == kAlgorithms.end() || row->plain.empty()) {
+        if (row == kAlgorithms.end() || !hasShortCalls(*row)) {
             return std::nullopt;
         }
         read.algorithm = row->algorithm;
@@ -165,7 +165,7 @@ bool Arguments::readShort() {
 }
 
 /// A plain call: one request for each of one or more logs, with the same limit, by this server's clock. With options,
-/// each is a batch: only scripts have a shorter way for them.
+/// and where only scripts have a shorter way, each is a batch.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
     std::size_t words = words_.size() - at_;
@@ -173,7 +173,8 @@ bool Arguments::readPlain() {
     const bool hasOptions = row.hasPlainOptions && words > 3 && !wholeNumberIn(text(words_.size() - 1), none);
     words -= hasOptions ? 1 : 0;
     const bool hasCosts = row.hasPlainCosts && words == keys_ + 3;
-    if (row.plain.empty() || keys_ == 0 || words != (row.namesEntries || hasCosts ? keys_ : 0) + 3) {
+    const bool isTold = hasOptions || !takes(algorithm_, Parameter::Burst);
+    if (row.plain.empty() || !isTold || keys_ == 0 || words != (row.namesEntries || hasCosts ? keys_ : 0) + 3) {
         return false;
     }
     const std::size_t begin = at_;
@@ -183,19 +184,23 @@ bool Arguments::readPlain() {
     if (hasCosts) {
         plainCosts_.resize(keys_);
     }
-    if (!std::ranges::all_of(plainCosts_, [this](double& cost) { return number(cost); }) || !number(latest_.limit) ||
-        !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 || latest_.ttl < 1 ||
+    if (!std::ranges::all_of(plainCosts_, [this](double& cost) { return number(cost); }) || !readPlainNumbers() ||
         (hasOptions && !readOptions(text(at_++)))) {
         latest_ = Settings();
         plainCosts_.clear();
         at_ = begin;
         return false;
     }
-    isPlain_ = !hasOptions;
-    for (std::size_t i = 0; hasOptions && i < keys_; i++) {
+    isPlain_ = !hasOptions && hasShortCalls(row);
+    for (std::size_t i = 0; !isPlain_ && i < keys_; i++) {
         leavePlain(i);
     }
     return true;
+}
+
+bool Arguments::readPlainNumbers() {
+    return number(latest_.limit) && number(latest_.window) && number(latest_.ttl) && latest_.window >= 1 &&
+           latest_.ttl >= 1;
 }
 
 /// A plain call of two limits: each request is a batch of two logs.
@@ -203,8 +208,9 @@ bool Arguments::readPlainTwo() {
     const AlgorithmRow& row = rowOf(algorithm_);
     const std::size_t requests = keys_ / 2;
     const std::size_t names = row.namesEntries ? requests : 0;
-    constexpr std::size_t kNumbers = 6;
-    if (row.plain.empty() || requests == 0 || keys_ % 2 != 0 || words_.size() - at_ != names + kNumbers + 1 ||
+    const bool haveOptions = takes(algorithm_, Parameter::Burst);
+    const std::size_t numbers = haveOptions ? 8 : 6;
+    if (row.plain.empty() || requests == 0 || keys_ % 2 != 0 || words_.size() - at_ != names + numbers + 1 ||
         text(words_.size() - 1) != kPlainTwo) {
         return false;
     }
@@ -212,10 +218,13 @@ bool Arguments::readPlainTwo() {
     std::array<Settings, 2> settings;
     at_ += names;
     for (Settings& each : settings) {
-        if (!number(each.limit) || !number(each.window) || !number(each.ttl) || each.window < 1 || each.ttl < 1) {
+        latest_ = Settings();
+        if (!readPlainNumbers() || (haveOptions && !readOptions(text(at_++)))) {
+            latest_ = Settings();
             at_ = begin;
             return false;
         }
+        each = latest_;
     }
     for (std::size_t i = 0; i < requests; i++) {
         batches_.push_back({.firstLog = logs_.size(), .logs = 2, .requests = 1, .names = begin + i});
@@ -228,10 +237,10 @@ bool Arguments::readPlainTwo() {
 const AskedBatch& Arguments::leavePlain(std::size_t index) {
     AskedLog& log = logs_.emplace_back(AskedLog{.key = key(index), .settings = latest_});
     if (const double cost = plainCost(index); cost != 1) {
-        plainOptions_.assign(wordOf(Option::Cost)).append(textOf(cost));
+        const std::string& options = plainOptions_.emplace_front(wordOf(Option::Cost)).append(textOf(cost));
         log.settings.hasOptions = true;
         log.settings.cost = cost;
-        log.settings.options = log.settings.options.empty() ? plainOptions_ : log.settings.options;
+        log.settings.options = log.settings.options.empty() ? std::string_view(options) : log.settings.options;
     }
     return batches_.emplace_back(
         AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = firstKey_ + keys_ + index});

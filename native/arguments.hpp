@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <forward_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -140,6 +141,7 @@ class Arguments {
     bool readShort();
     bool readPlain();
     bool readPlainTwo();
+    bool readPlainNumbers();
     bool readRenewals();
     bool readBatch(std::size_t& key);
     bool readLog(std::size_t key, const AskedBatch& batch);
@@ -158,9 +160,9 @@ class Arguments {
     bool isTakeBack_ = false;
     bool hasNow_ = false;
     double now_ = 0;
-    std::vector<double> plainCosts_;  // none: all are 1
-    std::string plainOptions_;        // of the key that is left
-    Settings latest_;                 // of the log before
+    std::vector<double> plainCosts_;               // none: all are 1
+    std::forward_list<std::string> plainOptions_;  // of the keys that are left; they stay where they are
+    Settings latest_;                              // of the log before
     bool hasLatest_ = false;
     const char* error_ = nullptr;
     std::vector<AskedBatch> batches_;

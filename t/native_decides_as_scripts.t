@@ -190,7 +190,7 @@ for my $algorithm (@ALGORITHMS) {
     world($algorithm, 'all of it, long',   %log, %all, limits => 300, windows => 9000, back => 0.2, keys => 4, step => 15, burst => 30);
     world($algorithm, 'all of it, clock steps back', %log, %all, back => 0.2, steps_back => 0.03);
     my %permits = (%log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15);
-    if ($algorithm eq 'compact') {
+    if ($algorithm =~ /^(?:compact|counter|bucket)$/) {
         my %costs = (%log, plain => 0.9, plain_costs => 0.8, costs => 0.8, small_costs => 20, limits => 5000);
         world($algorithm, 'plain costs',                    %costs);
         world($algorithm, 'plain costs, long logs',         %costs, windows => 20_000);

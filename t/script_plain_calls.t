@@ -38,9 +38,13 @@ sub told { my ($reply) = @_; return text($reply) =~ s/ script: [0-9a-f]+, on \@u
 sub contents {
     my ($client, $key) = @_;
     my $type = $client->call('TYPE', $key);
-    my @read = $type eq 'zset' ? ('ZRANGE', $key, 0, -1, 'WITHSCORES') : $type eq 'string' ? ('GET', $key) : ('EXISTS', $key);
+    my %read = (zset => ['ZRANGE', $key, 0, -1, 'WITHSCORES'], string => ['GET', $key], hash => ['HGETALL', $key]);
+    my @read = @{ $read{$type} // ['EXISTS', $key] };
     return ("$type " . text($client->call(@read)), $client->call('PEXPIRETIME', $key));
 }
+
+# A block of a HASH, which may be over.
+sub blocked { my ($now) = @_; return ['HSET', 'KEY', 'blocked until', $now + any(-30, 1, 20, 40), 'blocked for', any(1, 40, 40, 'x')] }
 
 # Commands of other clients for a log in that form.
 my %foreign = (
@@ -63,7 +67,28 @@ my %foreign = (
             ['SET', 'KEY', any('', 'foreign', "\1" x 37, "\1" . "\0" x 36, "\2" x 40)],
         );
     },
+    sliding_counter => sub {
+        my ($now, $window) = @_;
+        return any(
+            ['HSET', 'KEY', $now - int rand 3 * $window, any(0, 1, 2, 5)],
+            ['HSET', 'KEY', any($now + int rand 2 * $window, $now, 0, -1, "$now.5", 'some', 'nan', 'inf', '1e12'), any(0, 1, 2, -1, 1.5, 'x', 'inf', 'nan', 2**53, '0x2')],
+            ['HSET', 'KEY', map { ($now - 2 * $window - int rand 5 * $window, 1) } 1 .. any(1, 3, 120)],
+            ['HSET', 'KEY', 'reserved', any($now + int rand 50, "$now.00000$now", -1)],
+            blocked($now),
+        );
+    },
+    token_bucket => sub {
+        my ($now, $window) = @_;
+        return any(
+            ['HSET', 'KEY', 'used', any(0, 1, 1 + int rand 20 * $window, -1, 0.5, 'x', 'inf', 'nan', '1e31', 2**53, '0x20')],
+            ['HSET', 'KEY', 'time', any($now, "$now.", '0' . ($now - 5) . '.', $now + int(rand 50) . '.', $now - int(rand $window) . ".00000$now", '', '.', '0x10.', 'nan', '-inf', -5)],
+            ['HDEL', 'KEY', any('used', 'time')],
+            blocked($now),
+        );
+    },
 );
+
+sub with_burst { my ($options, $burst) = @_; return join ' ', grep { length } $options, $burst ? "burst=$burst" : () }
 
 # Costs that leave little room for the next requests, that fit exactly or never, and that take few or many bytes.
 sub cost {
@@ -78,9 +103,9 @@ sub world {
     my %options = (front => $world{front}, at_once => $world{at_once});
     my %own     = (%options, own_clock => 1);
     my ($plain, $frame, $caller) = map { Testbed::Script->new($redis, $name, %$_) } \%own, { %own, frame => 1 }, \%options;
-    my @logs = map { { plain => "$name, $title: plain $_", frame => "$name, $title: frame $_", limit => 1 + int rand $world{limits}, window => $world{window} } } 1 .. 6;
+    my @logs = map { { plain => "$name, $title: plain $_", frame => "$name, $title: frame $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => $world{window} } } 1 .. 6;
     # the second ones of requests with two limits
-    my @longer = map { my $log = $_; +{ plain => "$log->{plain} and longer", frame => "$log->{frame} and longer", limit => 2 * $log->{limit}, window => 3 * $log->{window} } } @logs[0 .. 2];
+    my @longer = map { my $log = $_; +{ plain => "$log->{plain} and longer", frame => "$log->{frame} and longer", limit => 2 * $log->{limit}, burst => $log->{burst}, window => 3 * $log->{window} } } @logs[0 .. 2];
     my $now  = BEGIN_MS;
     my %seen;
     my @outcomes  = ('plain 1', 'plain 0', 'options 1', 'options 0', 'two 1', 'two 0', 'record', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ());
@@ -108,11 +133,12 @@ sub world {
         my @foreign = $kind eq 'record' ? any(['DEL', 'KEY:override'], ['SET', 'KEY:override', any('limit=3', 'allow', 'deny', 'broken') . ' until=0 since=1 by=a why='])->@* : $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my %options = map { $_->{plain} => $_ == $log || !$world{costs} ? $asked{options} : cost(\%world, $_) } @together;
         my @seconds   = map { any(@longer) } $kind eq 'two' ? @together : ();
-        my %of_second = map { (limit => rand() < 0.97 ? $_->{limit} : any(0, 1), window => $_->{window}, ttl => $_->{window} + 400_000, cap => 0, options => rand() < 0.9 ? '' : any(@sparing)) } @seconds ? $seconds[0] : ();
+        $_ = with_burst($_, $log->{burst}) for $name eq 'token_bucket' ? values %options : ();
+        my %of_second = map { (limit => rand() < 0.9 ? $_->{limit} : any(0, 1), window => $_->{window}, ttl => $_->{window} + 400_000, cap => 0, options => with_burst(rand() < 0.9 ? '' : any(@sparing), $name eq 'token_bucket' && $_->{burst})) } @seconds ? $seconds[0] : ();
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
             my ($script, $key) = @$side;
-            my @group = (\@names, { %asked, key => $key });
+            my @group = (\@names, { %asked, options => $options{ $log->{plain} }, key => $key });
             my $which = $script == $plain ? 'plain' : 'frame';
             my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, options => $options{ $_->{plain} }, key => $_->{$which} }] } @together;
             push @{ $groups[$_] }, { %of_second, key => $seconds[$_]{$which} } for $kind eq 'two' ? 0 .. $#groups : ();
@@ -144,26 +170,26 @@ sub world {
     return;
 }
 
-for my $name (qw(sliding_log compact_log)) {
+for my $name (qw(sliding_log compact_log sliding_counter token_bucket)) {
     my %usual = (limits => 12, window => 1000, step => 20, foreign => 0);
-    my %small = (at_once => $name eq 'sliding_log' ? 3 : undef, front => $name eq 'compact_log' ? 14 : undef);
+    my %small = $name eq 'sliding_log' ? (at_once => 3) : $name eq 'compact_log' ? (front => 14) : ();
     world($name, 'short logs', %usual);
     world($name, 'long logs', %usual, limits => 300, window => 20_000);
-    world($name, 'few at once', %usual, %small, limits => 60);
+    world($name, 'few at once', %usual, %small, limits => 60) if %small;
     world($name, 'wide apart', %usual, limits => 60, window => 300_000_000, step => 6_000_000);
     world($name, 'half of the slack', %usual, limits => 200, window => 2_000_000, step => 20_000);
     world($name, 'foreign contents', %usual, foreign => 1);
-    world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1);
-    next if $name ne 'compact_log';
+    world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1) if %small;
+    next if $name eq 'sliding_log';
     world($name, 'costs', %usual, limits => 300, costs => [0.3]);
     world($name, 'costs, long logs', %usual, limits => 5000, window => 20_000, costs => [(0.005) x 20, 0.3]);
-    world($name, 'costs, short fronts', %usual, %small, limits => 600, costs => [(0.1) x 10, 0.8]);
+    world($name, 'costs, short fronts', %usual, %small, limits => 600, costs => [(0.1) x 10, 0.8]) if %small;
     world($name, 'large costs', %usual, limits => 1_000_000_000_000, costs => [(0.03) x 20, 0.5]);
     world($name, 'large costs, long logs', %usual, limits => 1_000_000_000, window => 20_000, costs => [(0.003) x 30, 0.1]);
     world($name, 'costs, half of the slack', %usual, limits => 2000, window => 2_000_000, step => 20_000, costs => [(0.02) x 10]);
     world($name, 'costs, wide apart', %usual, limits => 6000, window => 300_000_000, step => 6_000_000, costs => [(0.02) x 10, 0.5]);
     world($name, 'costs, foreign contents', %usual, limits => 2000, costs => [(0.01) x 10, 0.5], foreign => 1);
-    world($name, 'costs, foreign contents, short fronts', %usual, %small, limits => 300, costs => [(0.05) x 10], foreign => 1);
+    world($name, 'costs, foreign contents, short fronts', %usual, %small, limits => 300, costs => [(0.05) x 10], foreign => 1) if %small;
 }
 
 # By Redis's true clock, which does not step back here; instead entries are ahead of it, and keys end later.

@@ -15,7 +15,7 @@ use Testbed::Script;
 delete $ENV{TEST_NATIVE};
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--loadmodule', native_module()]);
-my $store = Testbed::NativeStore->new($bed, $redis, (map { location($_, 3, $_, '') } qw(log compact)), location('over/log', 3, 'log', 'override=on'),
+my $store = Testbed::NativeStore->new($bed, $redis, (map { location($_, 3, $_, '') } qw(log compact counter bucket)), location('over/log', 3, 'log', 'override=on'),
     location('cost', 2500, 'compact', 'cost=$arg_c'), 'location /pair { sliding_log_limit pair key=$arg_k limit=3 window=1h; sliding_log_limit longer key=$arg_k limit=5 window=2h; empty_gif; }', map { location("settle/$_", 100, $_, 'cost=$arg_cost settle=$arg_real', '366d') } qw(compact counter bucket quota));
 my $auto = $store->nginx('');
 asked($auto, '/log?k=first');
@@ -88,6 +88,19 @@ for my $native (qw(auto required)) {
     is($store->calls_of(sub { asked($old, '/log?k=old3') }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
     is($old->logged(qr/wrong arguments|on_error/), 0, 'the error log has nothing of it');
     is($store->calls_of(sub { asked($auto, '/pair?k=new') }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
+}
+
+# ---- a counter and a bucket have no plain calls
+
+for my $algorithm (qw(counter bucket)) {
+    Testbed::Script->new($redis, $SCRIPTS{$algorithm});
+    my $none = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$\d+\r\n$algorithm\r\n(?:(?!\r\n\*).)*?)3600000(?=\r\n)/${1}36e0000/gsr });
+    my $old  = $store->nginx('', '127.0.0.1:' . $none->port);
+    asked($old, '/log?k=none');
+    is($store->calls_of(sub { is(asked($old, "/$algorithm?k=old"), $_, "an older module: a script decides a plain call of $algorithm") for ('200 redis') x 3, '429 redis' }),
+        '4 evalsha, 1 sliding_log.2', 'after the module was asked once');
+    is($store->calls_of(sub { asked($old, '/log?k=none') }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
+    is($store->calls_of(sub { asked($auto, "/$algorithm?k=new") }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
 }
 
 # ---- short calls are not known: no algorithm has that name, or the call wants more words

@@ -11,7 +11,7 @@ use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), qw(+zscore +get));    # zscore: block=, get: override=
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), qw(+zscore +get +hgetall +hset +hincrby));    # zscore: block=, get: override=, h…: counter, bucket
 my $nginx = $bed->serve(
     REDIS       => $redis->address,
     connections => 64,
@@ -36,6 +36,10 @@ HTTP
     location /counts  { sliding_log_limit counts key=$arg_k limit=3 window=1h count=all block=1m; empty_gif; }
     location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
     location /compacts { sliding_log_limit three key=$arg_k limit=2 window=1h algorithm=compact; sliding_log_limit four key=$arg_k limit=3 window=2h algorithm=compact; empty_gif; }
+    location /counter { sliding_log_limit counter key=$arg_k limit=3 window=1h algorithm=counter cost=$arg_c; empty_gif; }
+    location /bucket  { sliding_log_limit bucket key=$arg_k limit=3 window=1h algorithm=bucket burst=4 cost=$arg_c block=1m; empty_gif; }
+    location /counters { sliding_log_limit five key=$arg_k limit=2 window=1h algorithm=counter; sliding_log_limit six key=$arg_k limit=3 window=2h algorithm=counter; empty_gif; }
+    location /buckets  { sliding_log_limit seven key=$arg_k limit=2 window=1h algorithm=bucket; sliding_log_limit eight key=$arg_k limit=3 window=2h algorithm=bucket burst=2; empty_gif; }
     location /both    { sliding_log_limit log key=$arg_k limit=3 window=1h; sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
     location /three   { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
     location /option  { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h block=1m; empty_gif; }
@@ -67,7 +71,7 @@ sub asked {
     return "$answer->{status} " . (field($answer, 'X-Source') // '') . ': ' . arguments();
 }
 
-asked("$_?k=first") for qw(/log /compact /caller);    # loads the scripts
+asked("$_?k=first") for qw(/log /compact /caller /counters /buckets);    # loads the scripts
 is(asked('/log?k=a'),     '200 redis: 4',  'log: a plain call, with the name of the request');
 is(asked('/compact?k=a'), '200 redis: 3',  'compact: a plain call');
 is(asked('/caller?k=a'),  '200 redis: 9',  'clock nginx: none');
@@ -81,6 +85,14 @@ is(asked('/costs?k=b&c=0'),      '200 redis: 9', 'compact with a cost of 0: none
 is(asked('/costs?k=b&c=1'),      '200 redis: 3', 'compact with a cost of 1: as without');
 is(asked('/two?k=a'),     '200 redis: 8',  'two limits: a plain call, with one name and the numbers of both');
 is(asked('/compacts?k=a'), $_, 'two limits of compact: a plain call, also if one denies') for '200 redis: 7', '200 redis: 7', '429 redis: 7';
+is(asked('/counter?k=a&c=1'), '200 redis: 3', 'counter: a plain call');
+is(asked('/counter?k=a&c=2'), '200 redis: 4', 'counter with a cost: a plain call, which has it');
+is(asked('/counter?k=a&c=2'), '429 redis: 4', 'counter with a cost that does not fit: a plain call');
+is(asked('/bucket?k=a&c=1'),  '200 redis: 4', 'bucket: a plain call, which has the burst and other options');
+is(asked('/bucket?k=a&c=3'),  '200 redis: 5', 'bucket with a cost: a plain call, which has it, too');
+is(asked('/bucket?k=a&c=1'),  '429 redis: 4', 'bucket that denies: a plain call');
+is(asked('/counters?k=a'), $_, 'two limits of counter: a plain call, also if one denies') for '200 redis: 7', '200 redis: 7', '429 redis: 7';
+is(asked('/buckets?k=a'), $_, 'two limits of bucket: a plain call, also if one denies') for '200 redis: 9', '200 redis: 9', '429 redis: 9';
 is(asked('/both?k=d'),    '200 redis: 4 3', 'two limits of different algorithms: two plain calls');
 is(asked('/three?k=d'),   '200 redis: 11', 'three limits: none');
 is(asked('/option?k=d'),  '200 redis: 14', 'two limits, one of which has an option: none');

@@ -123,8 +123,9 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Counter,
                  .name = "counter",
                  .script = "sliding_counter",
-                 .plain = "",
-                 .hasPlainCosts = false,
+                 .plain = "plain_counter",
+                 .hasPlainCosts = true,
+                 .hasPlainOptions = true,
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -136,8 +137,9 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Bucket,
                  .name = "bucket",
                  .script = "token_bucket",
-                 .plain = "",
-                 .hasPlainCosts = false,
+                 .plain = "plain_bucket",
+                 .hasPlainCosts = true,
+                 .hasPlainOptions = true,
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -201,6 +203,11 @@ constexpr const Traits& traitsOf(Algorithm algorithm) {
 
 constexpr bool takes(Algorithm algorithm, Parameter parameter) {
     return rowOf(algorithm).takes.has(parameter);
+}
+
+/// The native module has a shorter way for plain calls, and short calls for it.
+constexpr bool hasShortCalls(const AlgorithmRow& row) {
+    return !row.plain.empty() && row.storage != Storage::Hash;
 }
 
 /// True if only some algorithms take the parameter: those whose rows have it. All take the others.

@@ -29,7 +29,7 @@ inline bool isNativeOlder(std::string_view message) {
     return message.ends_with(": no such algorithm") || message.ends_with(": unknown option");
 }
 
-/// Arguments that it does not know: of an older module, also a plain call with costs or options.
+/// Arguments that it does not know: of an older module, also a plain call with more, see isPlainWithMore().
 inline bool isNativeUnable(std::string_view message) {
     constexpr std::string_view kError = "ERR ";
     return message.starts_with(kError) && message.substr(kError.size()).starts_with(kNativeCommand);

@@ -18,6 +18,11 @@ inline bool hasPlainOptions(const Check& check) {
     return check.delayMs != 0 || check.aheadMs != 0 || check.blockMs != 0 || check.escalates || check.hasOverride;
 }
 
+/// A plain call of the check tells options: such ones, or those that its algorithm always has.
+inline bool tellsOptions(const Check& check) {
+    return hasPlainOptions(check) || takes(check.algorithm, Parameter::Burst);
+}
+
 /// A request of that log alone, by the server's clock, is a plain call. Some algorithms have plain calls with a cost,
 /// and with such options.
 inline bool isPlain(const Check& check) {
@@ -39,7 +44,7 @@ inline bool arePlainTogether(const Check& left, const Check& right) {
         return OptionsText::withoutCost(left).view() == OptionsText::withoutCost(right).view();
     };
     return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs &&
-           ((!hasPlainOptions(left) && !hasPlainOptions(right)) || haveSameOptions());
+           ((!tellsOptions(left) && !tellsOptions(right)) || haveSameOptions());
 }
 
 /// The settings of a short call (native/arguments.hpp): "compact 100 10000 11000", and a cost other than 1.
@@ -135,7 +140,7 @@ class ScriptArguments {
         number(check.limit);
         number(check.windowMs);
         number(check.ttlMs);
-        if (hasPlainOptions(check)) {
+        if (tellsOptions(check)) {
             sink_.argument(OptionsText::withoutCost(check).view());
         }
     }

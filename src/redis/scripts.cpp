@@ -7,18 +7,20 @@
 
 // A script is an algorithm's file of lua/ as the function `algorithm`, and override.lua as the function `overrides`,
 // followed by the frame of all algorithms. The file of its plain call, if there is one, precedes all of them: it
-// replies, or leaves the call to the frame. Entries that are renewed have a call of their own, before that. prelude.lua
-// precedes everything.
+// replies, or leaves the call to the frame. Those of HASHes have their part in common. Entries that are renewed have a
+// call of their own, before that. prelude.lua precedes everything.
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
 #define SCRIPT(file) FUNCTION("algorithm", file) FUNCTION("overrides", "override") EMBEDDED_FILE("decide.lua")
 #define PRELUDE EMBEDDED_FILE("prelude.lua")
 #define PLAIN(file) EMBEDDED_FILE(file ".lua") EMBEDDED_FILE("plain_rest.lua")
+#define HASH(plain, file) \
+    PRELUDE FUNCTION("plain_of_hash", plain) PLAIN("plain_hash") FUNCTION("blocks_of_hash", "hash_block") SCRIPT(file)
 
 EMBED(sliding_log, PRELUDE PLAIN("plain_log") SCRIPT("sliding_log"));
 EMBED(compact_log, PRELUDE PLAIN("plain_compact") SCRIPT("compact_log"));
-EMBED(sliding_counter, PRELUDE FUNCTION("blocks_of_hash", "hash_block") SCRIPT("sliding_counter"));
-EMBED(token_bucket, PRELUDE FUNCTION("blocks_of_hash", "hash_block") SCRIPT("token_bucket"));
+EMBED(sliding_counter, HASH("plain_counter", "sliding_counter"));
+EMBED(token_bucket, HASH("plain_bucket", "token_bucket"));
 EMBED(calendar_quota, PRELUDE SCRIPT("calendar_quota"));
 EMBED(sampled_log, PRELUDE FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
 EMBED(inflight,

@@ -77,7 +77,7 @@ class Call : public ReplyTarget, public ListHook<Queued> {
         Owes
     };
 
-    /// A plain call with costs, options or two limits.
+    /// A plain call with costs, options or two limits, or of a counter or a bucket.
     bool isPlainWithMore() const { return variant >= Variant::PlainCosts && variant <= Variant::PlainTwo; }
 
     /// Of algorithm and variant; one of kNativeKinds.

@@ -67,7 +67,7 @@ std::size_t DecisionWriter::plainLogs() const {
         const bool isPlainRequest =
             logs.size() == 1 ? isPlain(logs.front()) : logs.size() == 2 && arePlainTwo(logs[0], logs[1]);
         return isPlainRequest && batch->requests == 1 && batch->asked.permits.empty() &&
-               std::ranges::equal(logs, first, arePlainTogether);
+               (logs.data() == first.data() || std::ranges::equal(logs, first, arePlainTogether));
     };
     return now_.empty() && std::ranges::all_of(call_->batches, isAlike) ? first.size() : 0;
 }
@@ -110,16 +110,17 @@ void DecisionWriter::writePlainTwo() {
     text_.arguments().plainTwo(logs[0], logs[1]);
 }
 
-/// Costs or options of a plain call, which an older native module does not know.
+/// What an older native module does not know of a plain call: costs, options, or that the algorithm has any.
 void DecisionWriter::noteForm(const Check& first, bool hasCosts) {
     if (hasPlainOptions(first)) {
         call_->variant = first.hasOverride ? Call::Variant::PlainOverride : Call::Variant::PlainOptions;
     } else {
-        call_->variant = hasCosts ? Call::Variant::PlainCosts : Call::Variant::Usual;
+        const bool isNewer = hasCosts || !hasShortCalls(rowOf(first.algorithm));
+        call_->variant = isNewer ? Call::Variant::PlainCosts : Call::Variant::Usual;
     }
 }
 
-/// A plain call of one request, without options also as a short call.
+/// A plain call of one request, which may also be a short call.
 void DecisionWriter::writePlain(Batch& only) {
     Waiter& waiter = only.waiters.front();
     const Check& check = waiter.checks.front();

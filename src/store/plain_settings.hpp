@@ -30,7 +30,7 @@ class PlainSettings {
     /// What stands behind the key and the name.
     std::string_view arguments() const { return arguments_; }
 
-    /// What stands in front of the key in a short call of the native module; "": options are not sent so.
+    /// What stands in front of the key in a short call of the native module; "": it is not sent so.
     std::string_view shortBeginning() const { return shortBeginning_; }
 
   private:
@@ -45,7 +45,7 @@ class PlainSettings {
     };
 
     bool hasOptionsOf(const Check& check) const {
-        return hasPlainOptions(check) ? options_ == OptionsText::withoutCost(check).view() : options_.empty();
+        return tellsOptions(check) ? options_ == OptionsText::withoutCost(check).view() : options_.empty();
     }
 
     void write(const Check& check) {
@@ -64,9 +64,9 @@ class PlainSettings {
         arguments.plain(check);
         options_.clear();
         shortBeginning_.clear();
-        if (hasPlainOptions(check)) {
+        if (tellsOptions(check)) {
             options_ = OptionsText::withoutCost(check).view();
-        } else {
+        } else if (hasShortCalls(rowOf(algorithm_))) {
             beginCommand(shortBeginning_, rowOf(algorithm_).namesEntries ? 4 : 3);
             appendArgument(shortBeginning_, kNativeCommand);
             appendArgument(shortBeginning_, std::string_view(shortSettings(check)));

@@ -36,7 +36,7 @@ std::vector<Check> withPlainOptions(Algorithm algorithm) {
 }
 
 TEST(ScriptArguments, OptionsOfNoUseToARequestWithRoomMakeAPlainCall) {
-    for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Compact}) {
+    for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket}) {
         EXPECT_TRUE(isPlain(check(algorithm, 10, 1000)));
         for (const Check& each : withPlainOptions(algorithm)) {
             EXPECT_TRUE(isPlain(each));
@@ -61,7 +61,7 @@ TEST(ScriptArguments, OtherOptionsMakeNone) {
     EXPECT_FALSE(isPlain(ofName));
     EXPECT_FALSE(isPlain(with(check(Algorithm::Log, 10, 1000), &Check::cost, 2)));
     EXPECT_FALSE(isPlain(with(check(Algorithm::Compact, 10, 1000), &Check::cost, 0)));
-    EXPECT_FALSE(isPlain(check(Algorithm::Counter, 10, 1000)));
+    EXPECT_FALSE(isPlain(check(Algorithm::Quota, 10, 1000)));
 }
 
 TEST(ScriptArguments, ACostStandsBesideOptions) {
@@ -70,6 +70,16 @@ TEST(ScriptArguments, ACostStandsBesideOptions) {
     EXPECT_EQ(plainArguments(both), (std::vector<std::string>{"3", "10", "1000", "1100", "block=60000"}));
     both.cost = 1;
     EXPECT_EQ(plainArguments(both), (std::vector<std::string>{"10", "1000", "1100", "block=60000"}));
+}
+
+TEST(ScriptArguments, ABucketAlwaysTellsItsBurst) {
+    Check bucket = with(check(Algorithm::Bucket, 10, 1000), &Check::burst, 15);
+    bucket.ttlMs = 1100;
+    EXPECT_EQ(plainArguments(bucket), (std::vector<std::string>{"10", "1000", "1100", "burst=15"}));
+    bucket.delayMs = 5;
+    EXPECT_EQ(plainArguments(bucket), (std::vector<std::string>{"10", "1000", "1100", "delay=5 burst=15"}));
+    EXPECT_TRUE(arePlainTogether(bucket, bucket));
+    EXPECT_FALSE(arePlainTogether(bucket, with(bucket, &Check::burst, 16)));
 }
 
 TEST(ScriptArguments, PlainCallsWithTheSameSettingsAreOne) {

@@ -66,8 +66,9 @@ sub calls {
     }
     if ($self->{plain} && $now eq '') {
         my @names    = $self->{plain} eq 'plain_log' ? map { unique_id() } @keys : ();
-        my @settings = (@$limit{qw(limit window)}, int 1.1 * $limit->{window});
-        return $self->{native} && @keys == 1
+        my $options  = $self->options($limit->{limit});
+        my @settings = (@$limit{qw(limit window)}, int 1.1 * $limit->{window}, length $options ? $options : ());
+        return $self->{native} && @keys == 1 && $self->{plain} =~ /log|compact/
             ? command('sliding_log.2', "$self->{native} @settings", @keys, @names)
             : command($self->command_of, scalar @keys, @keys, @names, @settings);
     }

@@ -23,8 +23,11 @@ my $names = 0;
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(@{ $base{$name} }) : (), function(algorithm => $name), function(overrides => 'override'));
-    return join '', file('prelude'), $name eq 'inflight' ? file('renewal') : (), $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
+    my @plain     = is_hash($name) ? (function(plain_of_hash => $PLAIN{$name}), file('plain_hash')) : $PLAIN{$name} ? file($PLAIN{$name}) : ();
+    return join '', file('prelude'), $name eq 'inflight' ? file('renewal') : (), @plain, @plain ? file('plain_rest') : (), @functions, file('decide');
 }
+
+sub is_hash { my ($name) = @_; return $name =~ /^(?:sliding_counter|token_bucket)$/ }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
 
@@ -65,7 +68,8 @@ sub new {
         }
     }
     $self->{plain}         = $options{frame} ? undef : $PLAIN{$name};
-    $self->{plain_options} = $name =~ /^(?:sliding|compact)_log$/;
+    $self->{plain_options} = $name ne 'inflight';
+    $self->{is_hash}       = is_hash($name);
     $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front step at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
     $self->{short} = $algorithm if $options{native};
@@ -136,8 +140,8 @@ sub plain {
     for my $group (@groups) {
         my ($requests, $log, @others) = @$group;
         my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
-        my ($cost, $sparing) = $log{options} =~ /^(?:cost=([1-9]\d*)(?: |$))?((?:(?:delay=\d+|ahead=\d+|block=[\d,]+|escalates|override)(?: |$))*)$/ or return;
-        return if ($cost && $self->{plain} ne 'plain_compact') || (length $sparing && !$self->{plain_options});
+        my ($cost, $sparing) = $log{options} =~ /^(?:cost=([1-9]\d*)(?: |$))?((?:(?:delay=\d+|ahead=\d+|block=[\d,]+|escalates|override|burst=\d+)(?: |$))*)$/ or return;
+        return if ($cost && $self->{plain} eq 'plain_log') || (length $sparing && !$self->{plain_options});
         return if @others || ref $requests eq 'HASH' || (ref $requests ? @$requests : $requests) != 1;
         my $numbers = "@log{qw(limit window ttl)} $sparing";
         return if $latest && $numbers ne $latest;
@@ -148,7 +152,7 @@ sub plain {
     }
     $_ //= 'u' . ++$names for @names;
     my ($limit, $window, $ttl, $options) = split / /, $latest, 4;
-    if ($self->{short} && @keys == 1 && $now eq '' && $options eq '') {
+    if ($self->{short} && !$self->{is_hash} && @keys == 1 && $now eq '' && $options eq '') {
         return ('sliding_log.2', "$self->{short} $limit $window $ttl" . ($costs[0] == 1 ? '' : " $costs[0]"), @keys, $self->{plain} eq 'plain_log' ? @names : ());
     }
     my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
@@ -163,8 +167,8 @@ sub plain_of_two {
         my ($requests, @logs) = @$group;
         return if @logs != 2 || ref $requests eq 'HASH' || (ref $requests ? @$requests : $requests) != 1;
         my @all = map { +{ ttl => 11000, options => '', ref eq 'HASH' ? %$_ : log_of(@$_) } } @logs;
-        return if $all[0]{key} eq $all[1]{key} || grep { length $_->{options} } @all;
-        my $numbers = join ' ', map { @$_{qw(limit window ttl)} } @all;
+        return if $all[0]{key} eq $all[1]{key} || grep { $_->{options} !~ /^(?:burst=\d+)?$/ } @all;
+        my $numbers = join ' ', map { (@$_{qw(limit window ttl)}, length $_->{options} ? $_->{options} : ()) } @all;
         return if $latest && $numbers ne $latest;
         $latest = $numbers;
         push @keys,  map { $_->{key} } @all;
