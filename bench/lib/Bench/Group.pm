@@ -17,6 +17,7 @@ sub new {
     @chosen or die "no variant matches $options{only}\n";
     my $redis  = $world->redis_with_module($options{'c-peer'} ? ('--loadmodule', "$options{'c-peer'}/ratelimit.so") : ());
     my $script = $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$FindBin::RealBin/peer/original.lua"));
+    $redis->cli('MSET', map { ("acct_$_" => $_) } 1 .. Bench::Variants::KEYS) if grep { $_->{family} eq 'floor' } @chosen;
     my $number = 0;
     my @nodes  = map {
         my %variant = (%$_, connections => $options{connections});

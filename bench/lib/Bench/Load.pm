@@ -73,6 +73,7 @@ sub figures {
             lua  => in_units_of_the_lua_peer($_, @nodes),
         );
         @of{qw(redis calls inside)} = () if !$_->{redis};
+        @of{qw(calls inside)}       = () if $_->{family} eq 'floor';    # GET: scripts call it, too
         \%of;
     } @nodes;
 }

@@ -15,7 +15,7 @@ use constant PLENTY => 10_000_000;
 #   name      the first column
 #   kind      keys (many, admitted), hot (one key, admitted) or denied (one key, denied)
 #   keys      of the load
-#   family    '', limit_req, lua, c or module (which loads ours): rows of limit_req and lua are others' units
+#   family    '', limit_req, lua, c, floor or module (which loads ours): rows of limit_req and lua are others' units
 #   load      other modules it needs, by name or by file
 #   redis     true when it asks Redis
 #   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
@@ -39,6 +39,7 @@ sub all {
             c_peer($c_peer, 'C peer, hot key',    'hot',    $plenty, $window),
             c_peer($c_peer, 'C peer, denied',     'denied', 1,       '1h'),
         ),
+        floor_of_all("GET, $keys keys"),
         module("log, $keys keys", 'keys',   "limit=$plenty window=$window", redis => 1),
         module('log, hot key',    'hot',    "limit=$plenty window=$window", redis => 1),
         module('log, denied',     'denied', 'limit=1 window=1h',            redis => 1),
@@ -110,6 +111,19 @@ sub c_peer {
         http     => 'upstream limiter { server %%REDIS%%; keepalive 64; } rate_limit_status 429; rate_limit_headers on;',
         location => "rate_limit \$arg_k requests=$limit period=$window burst=$burst;"
             . ' rate_limit_prefix %%NAME%%; rate_limit_pass limiter;',
+    };
+}
+
+# The least that asks Redis: a GET whose reply is a number, and nothing else (bench/floor).
+sub floor_of_all {
+    my ($name) = @_;
+    return {
+        name     => $name,
+        kind     => 'keys',
+        family   => 'floor',
+        redis    => 1,
+        load     => ["$FindBin::RealBin/../build/ngx_http_floor_module.so"],
+        location => 'floor %%REDIS%% $arg_k;',
     };
 }
 
