@@ -26,9 +26,14 @@ if has_two then
 end
 if has_two or arguments == 3 or arguments == #KEYS + 3 then
   local call, byte, sub = redis.pcall, string.byte, string.sub
-  local pack, unpack, unpack_values = struct.pack, struct.unpack, unpack
+  local pack, unpack = struct.pack, struct.unpack
   local keys, costs, cost = KEYS, not has_two and arguments > 3 and ARGV, 1
   local limit, window, ttl = ARGV[arguments - 2] + 0, ARGV[arguments - 1] + 0, ARGV[arguments]
+  local first_limit, first_window, first_ttl, second_limit, second_window, second_ttl
+  if has_two then
+    first_limit, first_window, first_ttl = ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+    second_limit, second_window, second_ttl = limit, window, ttl
+  end
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
@@ -42,7 +47,8 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
   local now = (time[1] .. (#us == 6 and sub(us, 1, 3) or string.format('%03d', us / 1000))) + 0
 
   local horizon = now - window
-  local first  -- of a request with two limits: what was found in its first log; false: it is left to the frame
+  local first  -- of a request with two limits: false if the first log leaves it to the frame; then what that log has:
+  local first_state, first_size, first_due, first_room, first_reset, first_retry, first_changes
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
@@ -50,8 +56,11 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
     if has_two then
       is_second = i % 2 == 0
       request = (i + i % 2) / 2
-      local at = is_second and 3 or 0
-      limit, window, ttl = ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3]
+      if is_second then
+        limit, window, ttl = second_limit, second_window, second_ttl
+      else
+        limit, window, ttl = first_limit, first_window, first_ttl
+      end
       horizon = now - window
     end
     if costs then
@@ -211,17 +220,18 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
         local retry = wanted + window - now
         reply = { 0, now, room > 0 and room or 0, reset, wanted < 0 and -1 or retry > 1 and retry or 1 }
         if has_two and not is_second then
-          first = left == 0 and { false, 0, false, reply[3], reset, reply[5] }
+          first, first_room, first_reset, first_retry, first_changes = left == 0, reply[3], reset, reply[5], false
           reply = nil
         elseif is_second then
-          reply = left == 0 and not first[7] and { 0, now, first[4], first[5], first[6], reply[3], reset, reply[5] } or nil
+          reply = left == 0 and not first_changes
+            and { 0, now, first_room, first_reset, first_retry, reply[3], reset, reply[5] } or nil
         end
         if left == 0 or has_two then
           break
         end
-      elseif is_second and first[6] > 0 then
+      elseif is_second and first_retry > 0 then
         local changes = left > 0 or front == '' and is_there
-        reply = not changes and { 0, now, first[4], first[5], first[6], room, reset, 0 } or nil
+        reply = not changes and { 0, now, first_room, first_reset, first_retry, room, reset, 0 } or nil
         break
       else
         -- 4. an admission: `number` is what the log gets
@@ -267,14 +277,15 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
         begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
       if has_two and not is_second then
         -- with what is said of it if the other one denies; then nothing may be written here
-        first = { state, size, due, room, reset, 0, left > 0 or front == '' and is_there }
+        first, first_state, first_size, first_due = true, state, size, due
+        first_room, first_reset, first_retry, first_changes = room, reset, 0, left > 0 or front == '' and is_there
         break
       end
       local rest_of_second, reset_of_second = room - cost, reset
       for written_before = 0, is_second and 1 or 0 do  -- this log, then the first one of the request
         if written_before == 1 then
-          key, ttl = keys[i - 1], ARGV[3]
-          state, size, due, room, reset = unpack_values(first)
+          key, ttl = keys[i - 1], first_ttl
+          state, size, due, room, reset = first_state, first_size, first_due, first_room, first_reset
           reply = { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
         end
         local set

@@ -41,9 +41,9 @@ if has_two or last == 3 or last == #KEYS + 3 then
   local now = now_text + 0
   local find, wait, add = plain_of_hash(now, now_text, call)
 
-  local second  -- the numbers of the second log of each request: limit, window, ttl, capacity
+  local second_limit, second_window, second_ttl, second_capacity  -- of the second log of each request
   if has_two then
-    second = { limit, window, ttl, capacity }
+    second_limit, second_window, second_ttl, second_capacity = limit, window, ttl, capacity
     local before = last - (options and 4 or 3)
     limit, window, ttl = ARGV[before - 2] + 0, ARGV[before - 1] + 0, ARGV[before]
     capacity = options and string.match(ARGV[before + 1], 'burst=(%d+)') + 0 or limit
@@ -60,7 +60,7 @@ if has_two or last == 3 or last == #KEYS + 3 then
   for i = 1, has_two and #keys / 2 or #keys do
     local key, reply, room, other_room = has_two and keys[2 * i - 1] or keys[i], nil, nil, nil
     local one, two, three, four  -- what find() tells of the log
-    local other  -- the same of the second one, with its room
+    local other_one, other_two, other_three, other_four  -- the same of the second one
     if costs then
       cost = costs[i] + 0
     end
@@ -71,24 +71,28 @@ if has_two or last == 3 or last == #KEYS + 3 then
       room, one, two, three, four = find(key, limit, window, capacity)
     end
     if room and has_two then
-      other = second[1] >= 1 and { find(keys[2 * i], second[1], second[2], second[4]) }
-      other_room = other and other[1]
-      room = other_room and not other[5] and room  -- the frame removes from both logs before it adds to one
+      if second_limit >= 1 then
+        other_room, other_one, other_two, other_three, other_four =
+          find(keys[2 * i], second_limit, second_window, second_capacity)
+      end
+      room = other_room and not other_four and room  -- the frame removes from both logs before it adds to one
     end
 
     if room and (room < cost or other_room and other_room < 1) then
       -- a denial writes nothing
       if not has_more and not four then
         reply = { 0, now, tell(room, cost, limit, window, capacity, one, two, three) }
-        if other then
-          reply[6], reply[7], reply[8] = tell(other_room, 1, second[1], second[2], second[4], unpack(other, 2, 4))
+        if has_two then
+          reply[6], reply[7], reply[8] =
+            tell(other_room, 1, second_limit, second_window, second_capacity, other_one, other_two, other_three)
         end
       end
     elseif room then
       local left, reset = add(key, cost, limit, window, capacity, ttl, one, two, three, four)
       reply = type(left) == 'table' and left or { 1, now, left, reset, 0 }
-      if other and not reply.err then
-        left, reset = add(keys[2 * i], 1, second[1], second[2], second[4], second[3], unpack(other, 2, 4))
+      if has_two and not reply.err then
+        left, reset = add(keys[2 * i], 1, second_limit, second_window, second_capacity, second_ttl, other_one, other_two,
+          other_three)
         if type(left) == 'table' then
           reply = left
         else

@@ -21,7 +21,10 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
   local call, format = redis.pcall, string.format
   local keys, names, numbers = KEYS, ARGV, has_two and #KEYS / 2 or #KEYS  -- numbers: behind which they are
   local limit, window, ttl, options = ARGV[numbers + 1] + 0, ARGV[numbers + 2] + 0, ARGV[numbers + 3], nil
-  if not has_two then
+  local first_limit, first_window, first_ttl, second_limit, second_window, second_ttl = limit, window, ttl, nil, nil, nil
+  if has_two then
+    second_limit, second_window, second_ttl = ARGV[numbers + 4] + 0, ARGV[numbers + 5] + 0, ARGV[numbers + 6]
+  else
     options = ARGV[numbers + 4]
   end
   local has_record = options and string.find(options, 'override', 1, true)
@@ -39,7 +42,8 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
   end
 
   local horizon = now - window
-  local first  -- of a request with two limits: what was found in its first log; false: it is left to the frame
+  local first  -- of a request with two limits: false if the first log leaves it to the frame; then what that log has:
+  local first_oldest, first_count, first_room, first_left, first_moved, first_denies
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
@@ -47,8 +51,11 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
     if has_two then
       is_second = i % 2 == 0
       request = (i + i % 2) / 2
-      local at = is_second and numbers + 3 or numbers
-      limit, window, ttl = ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3]
+      if is_second then
+        limit, window, ttl = second_limit, second_window, second_ttl
+      else
+        limit, window, ttl = first_limit, first_window, first_ttl
+      end
       horizon = now - window
     end
     local oldest, count, room, left, moved
@@ -103,14 +110,13 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
     until true
 
     if is_second and (fine or denies) then
-      if not fine or first[6] then  -- a denial: it is left to the frame if entries leave the log that has room
-        local horizon_of_first = now - ARGV[numbers + 2]
+      if not fine or first_denies then  -- a denial: it is left to the frame if entries leave the log that has room
         fine = fine and not (oldest and oldest <= horizon)
-        denies = denies and not (first[1] and first[1] <= horizon_of_first)
+        denies = denies and not (first_oldest and first_oldest <= now - first_window)
       end
-      if (fine or denies) and first[1] and not first[6] then
-        first[5] = move_on(keys[i - 1], ARGV[numbers + 3])
-        fine, denies = fine and first[5], denies and first[5]
+      if (fine or denies) and first_oldest and not first_denies then
+        first_moved = move_on(keys[i - 1], first_ttl)
+        fine, denies = fine and first_moved, denies and first_moved
       end
       if fine and oldest then
         moved = move_on(key, ttl)
@@ -119,23 +125,23 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
     end
 
     if has_two and not is_second then
-      first = (fine or denies) and { oldest, count, room, left, moved, denies }
-    elseif denies or fine and first and first[6] then
+      first = fine or denies
+      first_oldest, first_count, first_room, first_left, first_moved, first_denies = oldest, count, room, left, moved, denies
+    elseif denies or fine and first and first_denies then
       local reset = oldest and oldest + window - now or window
       reply = { 0, now, room, reset, not denies and 0 or reset > 1 and reset or 1 }
       if is_second then
-        local window_of_first = ARGV[numbers + 2] + 0
-        local reset_of_first = first[1] and first[1] + window_of_first - now or window_of_first
-        local retry_of_first = not first[6] and 0 or reset_of_first > 1 and reset_of_first or 1
-        reply = { 0, now, first[3], reset_of_first, retry_of_first, room, reset, reply[5] }
+        local reset_of_first = first_oldest and first_oldest + first_window - now or first_window
+        local retry_of_first = not first_denies and 0 or reset_of_first > 1 and reset_of_first or 1
+        reply = { 0, now, first_room, reset_of_first, retry_of_first, room, reset, reply[5] }
       end
     elseif fine then
       local rest_of_second, reset_of_second
       for added_before = 0, is_second and 1 or 0 do  -- adds the request to this log, then to its first one
         if added_before == 1 then
-          key, window, ttl = keys[i - 1], ARGV[numbers + 2] + 0, ARGV[numbers + 3]
+          key, window, ttl = keys[i - 1], first_window, first_ttl
           horizon = now - window
-          oldest, count, room, left, moved = unpack(first, 1, 5)
+          oldest, count, room, left, moved = first_oldest, first_count, first_room, first_left, first_moved
         end
         local added = call('ZADD', key, 'NX', now_text, names[request])
         if added == 0 and added_before == 1 then  -- it has the name already: both stay, as in sliding_log.lua
@@ -202,7 +208,7 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
       if moved == 1 then
         left_over.moved[key] = true
       end
-      if first and first[5] == 1 then
+      if first and first_moved == 1 then
         left_over.moved[keys[i - 1]] = true
       end
     end
