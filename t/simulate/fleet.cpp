@@ -20,6 +20,11 @@ Time timeOfUpstream(Random& random, std::int64_t longer) {
     return random.between(0, most) * kMs;
 }
 
+/// The NAME of the limit that has this key.
+std::string_view nameIn(std::string_view key) {
+    return key.substr(kPrefix.size(), key.find(':', kPrefix.size()) - kPrefix.size());
+}
+
 }  // namespace
 
 Fleet::Fleet(const World& world, const Surroundings& surroundings)
@@ -406,17 +411,21 @@ std::string Fleet::settle() {
     if (callsOfLogs() > calls) {  // something is owed, renewed or waited for without a request
         return std::to_string(callsOfLogs() - calls) + " calls of logs without a request";
     }
-    const auto mayBeLeft = [&](std::string_view key) {
-        return std::ranges::any_of(plan_.limits, [&](const Limit& limit) {
-            return limit.mayOutlast(quiet) && key.starts_with(std::string(kPrefix) + limit.name + ":");
-        });
+    const auto mayBeLeft = [&](std::string_view name) {
+        return std::ranges::any_of(plan_.limits,
+                                   [&](const Limit& limit) { return limit.mayOutlast(quiet) && limit.name == name; });
     };
+    for (const auto& node : nodes_) {
+        if (const std::string left = node->inUse(mayBeLeft); !left.empty()) {
+            return "left in the zone of a node: " + left;
+        }
+    }
     for (const auto& store : stores_) {
         if (std::string tooMuch = burden_.check(store->servers()); !tooMuch.empty()) {
             return tooMuch;
         }
         for (const std::string& key : store->keys()) {
-            if (!mayBeLeft(key)) {
+            if (!mayBeLeft(nameIn(key))) {
                 return "a key is left, " + key;
             }
         }

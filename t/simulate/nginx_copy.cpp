@@ -72,7 +72,8 @@ LoadedNginx::LoadedNginx(const std::string& file) {
     run = reinterpret_cast<decltype(run)>(dlsym(handle, "simulateWorker"));
     quit = reinterpret_cast<decltype(quit)>(dlsym(handle, "simulateQuit"));
     unlock = reinterpret_cast<decltype(unlock)>(dlsym(handle, "simulateUnlock"));
-    if (run == nullptr || quit == nullptr || unlock == nullptr) {
+    inUse = reinterpret_cast<decltype(inUse)>(dlsym(handle, "simulateInUse"));
+    if (run == nullptr || quit == nullptr || unlock == nullptr || inUse == nullptr) {
         throw std::runtime_error(file + " is not a copy of nginx for the simulation");
     }
     SymbolSearch search{reinterpret_cast<const void*>(run), {}};

@@ -21,6 +21,7 @@ struct LoadedNginx {
     decltype(&simulateWorker) run;
     decltype(&simulateQuit) quit;
     decltype(&simulateUnlock) unlock;
+    decltype(&simulateInUse) inUse;
     std::vector<std::pair<char*, std::size_t>> globals;  // where they are
     std::vector<std::string> firstValues;
     NginxCopy* resident = nullptr;  // whose values they have
@@ -54,6 +55,9 @@ class NginxCopy {
 
     /// Opens the lock of this memory if that process holds it. May be called later than the copy is used.
     decltype(&simulateUnlock) unlock() const { return loaded_->unlock; }
+
+    /// Looks into a zone, whose workers wait meanwhile.
+    decltype(&simulateInUse) inUse() const { return loaded_->inUse; }
 
   private:
     std::shared_ptr<LoadedNginx> loaded_;

@@ -6,8 +6,10 @@
 #include <span>
 #include <string_view>
 
+#include "local/local_log.hpp"
 #include "local/zone.hpp"
 #include "ngx.hpp"
+#include "node/node_queue.hpp"
 
 extern "C" {
 
@@ -140,6 +142,32 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
 
 void simulateUnlock(void* memory, int pid) {
     ngx_shmtx_force_unlock(&static_cast<ngx_slab_pool_t*>(memory)->mutex, static_cast<ngx_uint_t>(pid));
+}
+
+/// What a worker that was killed was changing counts for nothing, as for the next one that looks.
+void simulateInUse(void* memory, std::uint64_t now, const SimulatedVisitor* visitor) {
+    using namespace sliding_log;
+    ZoneHeader& header = *static_cast<ZoneHeader*>(static_cast<ngx_slab_pool_t*>(memory)->data);
+    if (header.isRelinking) {
+        return;
+    }
+    header.limits.forEach([&](LocalLimit& limit) {
+        for (ngx_queue_t* link = ngx_queue_head(&limit.logs); link != &limit.logs; link = ngx_queue_next(link)) {
+            const LogState& state = LocalLog::of(link).state;
+            if (!state.wasLeft() && state.endsAt() > now) {
+                visitor->log(visitor->data, limit.shownName().data(), limit.shownName().size());
+            }
+        }
+    });
+    ngx_rbtree_t& queues = header.queues;
+    ngx_rbtree_node_t* node = queues.root == queues.sentinel ? nullptr : ngx_rbtree_min(queues.root, queues.sentinel);
+    for (; node != nullptr; node = ngx_rbtree_next(&queues, node)) {
+        NodeQueue& queue = *ngx_queue_data(reinterpret_cast<ngx_str_node_t*>(node), NodeQueue, node);
+        for (ngx_queue_t* link = ngx_queue_head(&queue.tickets); link != &queue.tickets; link = ngx_queue_next(link)) {
+            const Ticket& ticket = *ngx_queue_data(link, Ticket, link);
+            visitor->ticket(visitor->data, ticket.worker);
+        }
+    }
 }
 
 void simulateQuit(void) {

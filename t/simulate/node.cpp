@@ -153,6 +153,34 @@ void Node::resume(std::size_t worker) {
     simulate::resume(*workers_[worker]->process);
 }
 
+std::string Node::inUse(const std::function<bool(std::string_view)>& mayBeLeft) const {
+    if (workers_.empty() || memory_.empty()) {
+        return {};
+    }
+    struct Found {
+        const Node& node;
+        const std::function<bool(std::string_view)>& mayBeLeft;
+        std::string what;
+    } found{*this, mayBeLeft, {}};
+    const SimulatedVisitor visitor{
+        .data = &found,
+        .log =
+            [](void* data, const char* name, std::size_t length) {
+                Found& to = *static_cast<Found*>(data);
+                to.what = to.mayBeLeft({name, length}) ? to.what : "a log of " + std::string(name, length);
+            },
+        // the ticket of a dead worker stays until somebody looks for this log
+        .ticket =
+            [](void* data, int worker) {
+                Found& to = *static_cast<Found*>(data);
+                to.what = to.node.machine_.processes.contains(worker) ? "a ticket" : to.what;
+            },
+    };
+    const auto now = static_cast<std::uint64_t>((machine_.bootedBefore + kernel_.schedule().now()) / kMs);
+    workers_.front()->copy->inUse()(memory_.rbegin()->second.begin, now, &visitor);
+    return found.what;
+}
+
 void* Node::sharedMemory(const std::string& name, std::size_t size, bool& isNew) {
     Memory& memory = memory_[name + "/" + std::to_string(size)];
     isNew = memory.begin == nullptr;

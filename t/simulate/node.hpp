@@ -1,9 +1,11 @@
 // A node: a machine whose workers are copies of nginx, which share a zone. It does what a master process does.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nginx_copy.hpp"
@@ -37,6 +39,9 @@ class Node {
     void resume(std::size_t worker);
 
     std::uint64_t failures() const { return failures_; }
+
+    /// What its zone has for requests, "" if nothing: a request that waits, or a log of a NAME that may not be left.
+    std::string inUse(const std::function<bool(std::string_view)>& mayBeLeft) const;
 
     /// The memory of this name; see simulateSharedMemory().
     void* sharedMemory(const std::string& name, std::size_t size, bool& isNew);
