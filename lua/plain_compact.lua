@@ -254,7 +254,6 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
         elseif cost > 1 then
           number = number .. string.rep('\0', cost - 1)
         end
-        reply = { 1, now, room - cost, reset, 0 }
       end
 
       -- 5. what is written: the front, and before it what the front has no room for
@@ -282,30 +281,35 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
         break
       end
       local rest_of_second, reset_of_second = room - cost, reset
+      local failed  -- an error, or true: nothing was added
       for written_before = 0, is_second and 1 or 0 do  -- this log, then the first one of the request
         if written_before == 1 then
           key, ttl = keys[i - 1], first_ttl
           state, size, due, room, reset = first_state, first_size, first_due, first_room, first_reset
-          reply = { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
         end
         local set
         if size > 0 then
           set = call('SETRANGE', key, '0', state)
-          if due and type(set) == 'number' then
-            local lives = call('PEXPIRE', key, ttl)
-            reply = type(lives) == 'table' and lives or reply
-          end
+          local lives = due and type(set) == 'number' and call('PEXPIRE', key, ttl)
+          failed = type(lives) == 'table' and lives
         elseif due then
           set = call('SET', key, state, 'PX', ttl)
         else
           set = call('SET', key, state, 'KEEPTTL')
         end
         if type(set) == 'table' and set.err then
-          reply = written_before == 1 and set or nil
+          failed = written_before == 1 and set or true
         end
-        if not reply or reply.err then
+        if failed then
           break
         end
+      end
+      if failed then
+        reply = failed ~= true and failed or nil
+      elseif is_second then
+        reply = { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
+      elseif room >= cost then
+        reply = { 1, now, room - cost, reset, 0 }
       end
     until true
 

@@ -89,15 +89,13 @@ if has_two or last == 3 or last == #KEYS + 3 then
       end
     elseif room then
       local left, reset = add(key, cost, limit, window, capacity, ttl, one, two, three, four)
-      reply = type(left) == 'table' and left or { 1, now, left, reset, 0 }
-      if has_two and not reply.err then
-        left, reset = add(keys[2 * i], 1, second_limit, second_window, second_capacity, second_ttl, other_one, other_two,
-          other_three)
-        if type(left) == 'table' then
-          reply = left
-        else
-          reply[6], reply[7], reply[8] = left, reset, 0
-        end
+      local failed = type(left) == 'table' and left
+      if has_two and not failed then
+        local other_left, other_reset = add(keys[2 * i], 1, second_limit, second_window, second_capacity, second_ttl,
+          other_one, other_two, other_three)
+        reply = type(other_left) == 'table' and other_left or { 1, now, left, reset, 0, other_left, other_reset, 0 }
+      else
+        reply = failed or { 1, now, left, reset, 0 }
       end
     end
 
