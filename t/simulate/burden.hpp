@@ -23,6 +23,8 @@ class Burden {
         second.limits += limits;
         second.workers = std::max(second.workers, workers);
     }
+    /// A request ends that has asked so many: it may give back, settle or release what it has taken.
+    void ended(Time now, std::uint64_t limits) { at(now).ended += limits; }
     /// Of a worker or a store.
     void fault(Time now) { at(now).faults++; }
 
@@ -33,6 +35,7 @@ class Burden {
     struct Second {
         std::uint64_t workers = 0;
         std::uint64_t limits = 0;
+        std::uint64_t ended = 0;  // the limits of requests that end
         std::uint64_t faults = 0;
     };
 

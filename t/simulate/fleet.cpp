@@ -217,6 +217,7 @@ void Fleet::add(Event event, std::uint64_t number) {
     if (const auto found = underUpstream_.find(number); found != underUpstream_.end()) {
         event.underUpstream = found->second;
     }
+    burden_.ended(event.answered, plan_.locations[event.location].limits.size());
     history_.add(std::move(event));
 }
 
