@@ -7,7 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 
-use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS %PLAIN takes);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS %PLAIN is_plain_of_hash takes);
 use Testbed::Process;
 use Testbed::Script qw(source);
 use Bench::Client qw(command);
@@ -31,7 +31,7 @@ sub all {
             exact  => 1,
             lists  => 1,
         },
-        map { +{ name => $_, source => source($SCRIPTS{$_}), plain => $PLAIN{ $SCRIPTS{$_} }, tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
+        map { +{ name => $_, source => source($SCRIPTS{$_}), plain => $PLAIN{ $SCRIPTS{$_} }, short => !is_plain_of_hash($SCRIPTS{$_}), tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
@@ -68,7 +68,7 @@ sub calls {
         my @names    = $self->{plain} eq 'plain_log' ? map { unique_id() } @keys : ();
         my $options  = $self->options($limit->{limit});
         my @settings = (@$limit{qw(limit window)}, int 1.1 * $limit->{window}, length $options ? $options : ());
-        return $self->{native} && @keys == 1 && $self->{plain} =~ /log|compact/
+        return $self->{native} && @keys == 1 && $self->{short}
             ? command('sliding_log.2', "$self->{native} @settings", @keys, @names)
             : command($self->command_of, scalar @keys, @keys, @names, @settings);
     }

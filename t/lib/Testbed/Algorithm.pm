@@ -9,12 +9,13 @@ use Exporter 'import';
 use File::Basename ();
 use Testbed::Process;
 
-our @EXPORT_OK = qw(@ALGORITHMS @ALL_ALGORITHMS %SCRIPTS %ALL_SCRIPTS %PLAIN takes horizon);
+our @EXPORT_OK = qw(@ALGORITHMS @ALL_ALGORITHMS %SCRIPTS %ALL_SCRIPTS %PLAIN is_plain_of_hash takes horizon);
 
 my $table = Testbed::Process::slurp(Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../src/limit/algorithm.hpp'));
 my @rows;
 for my $text ($table =~ /AlgorithmRow\{([.].*?)\}\}/gs) {
     my %row     = $text =~ /[.](name|script|plain) = "(\w*)"/g;
+    ($row{storage}) = $text =~ /[.]storage = Storage::(\w+)/;
     my ($takes) = $text =~ /[.]takes = \{(.*?)\}/s or die "a row without takes\n";
     $row{takes}{ lc $_ } = 1 for $takes =~ /Parameter::(\w+)/g;
     push @rows, \%row;
@@ -31,6 +32,12 @@ our @ALL_ALGORITHMS = map { $_->{name} } grep { !$_->{takes}{lease} } @rows;
 our %SCRIPTS     = map { ($_->{name} => $_->{script}) } @windows;
 our %ALL_SCRIPTS = map { ($_->{name} => $_->{script}) } @rows;
 our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @rows;
+
+# Whether the plain call of that script is one of lua/plain_hash.lua. The native module has no short calls for it.
+sub is_plain_of_hash {
+    my ($script) = @_;
+    return grep { $_->{script} eq $script && $_->{plain} && $_->{storage} eq 'Hash' } @rows;
+}
 
 # The parameter that says how long a limit of that algorithm looks back.
 sub horizon {

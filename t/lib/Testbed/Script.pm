@@ -8,7 +8,7 @@ use Cwd ();
 use Exporter 'import';
 use File::Basename ();
 use IO::Socket::UNIX;
-use Testbed::Algorithm qw(%ALL_SCRIPTS %PLAIN);
+use Testbed::Algorithm qw(%ALL_SCRIPTS %PLAIN is_plain_of_hash);
 use Testbed::Process;
 
 our @EXPORT_OK = qw(source);
@@ -23,11 +23,9 @@ my $names = 0;
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(@{ $base{$name} }) : (), function(algorithm => $name), function(overrides => 'override'));
-    my @plain     = is_hash($name) ? (function(plain_of_hash => $PLAIN{$name}), file('plain_hash')) : $PLAIN{$name} ? file($PLAIN{$name}) : ();
+    my @plain     = is_plain_of_hash($name) ? (function(plain_of_hash => $PLAIN{$name}), file('plain_hash')) : $PLAIN{$name} ? file($PLAIN{$name}) : ();
     return join '', file('prelude'), $name eq 'inflight' ? file('renewal') : (), @plain, @plain ? file('plain_rest') : (), @functions, file('decide');
 }
-
-sub is_hash { my ($name) = @_; return $name =~ /^(?:sliding_counter|token_bucket)$/ }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
 
@@ -69,10 +67,10 @@ sub new {
     }
     $self->{plain}         = $options{frame} ? undef : $PLAIN{$name};
     $self->{plain_options} = $name ne 'inflight';
-    $self->{is_hash}       = is_hash($name);
     $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front step at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
-    $self->{short} = $algorithm if $options{native};
+    $self->{has_short} = !is_plain_of_hash($name);
+    $self->{short}     = $algorithm if $options{native};
     $self->{command} = $options{native} ? ['sliding_log.2', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
     return $self;
 }
@@ -152,7 +150,7 @@ sub plain {
     }
     $_ //= 'u' . ++$names for @names;
     my ($limit, $window, $ttl, $options) = split / /, $latest, 4;
-    if ($self->{short} && !$self->{is_hash} && @keys == 1 && $now eq '' && $options eq '') {
+    if ($self->{short} && $self->{has_short} && @keys == 1 && $now eq '' && $options eq '') {
         return ('sliding_log.2', "$self->{short} $limit $window $ttl" . ($costs[0] == 1 ? '' : " $costs[0]"), @keys, $self->{plain} eq 'plain_log' ? @names : ());
     }
     my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
