@@ -2,12 +2,12 @@
 -- those of the others.
 
 if left_over then
-  local keys, arguments, costs, options, has_two = KEYS, ARGV, left_over.costs, left_over.options, left_over.has_two
-  local numbers = options and 4 or 3  -- of a log, with its options
+  local keys, arguments, costs, has_two = KEYS, ARGV, left_over.costs, left_over.has_two
+  local numbers = left_over.options and 4 or 3  -- of a log, with its options
   local second = (has_two and #ARGV - 1 or #ARGV) - numbers  -- what precedes those of the last log
   local first = has_two and second - numbers or second
   local named = first > 0
-  options = options and arguments[first + 4]
+  local options = left_over.options and arguments[first + 4]
   KEYS, ARGV = {}, { '', replies = replies, places = left_over, moved = left_over.moved }
   for i = 1, #left_over do
     local at, place = #ARGV, left_over[i]

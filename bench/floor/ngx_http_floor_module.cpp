@@ -159,8 +159,6 @@ ngx_int_t ask(ngx_http_request_t* request, Location& location) {
     self.waiting.push_back(asked);
     self.toSend.append("*2\r\n$3\r\nGET\r\n$").append(std::to_string(key.len)).append("\r\n");
     self.toSend.append(reinterpret_cast<const char*>(key.data), key.len).append("\r\n");
-    self.flush.handler = send;
-    self.flush.log = ngx_cycle->log;
     ngx_post_event(&self.flush, &ngx_posted_events);
     return NGX_AGAIN;
 }
@@ -208,8 +206,10 @@ ngx_int_t addHandler(ngx_conf_t* cf) {
     return NGX_OK;
 }
 
-ngx_int_t beginProcess(ngx_cycle_t*) {
+ngx_int_t beginProcess(ngx_cycle_t* cycle) {
     gConnection = new Connection();
+    gConnection->flush.handler = send;
+    gConnection->flush.log = cycle->log;
     return NGX_OK;
 }
 
