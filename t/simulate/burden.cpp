@@ -73,7 +73,7 @@ std::string Burden::check(const std::vector<RedisHost*>& servers) const {
              {"SCRIPT LOAD", got.scriptLoads, 4 * connections + 2 * causes.faults},
              {"CLUSTER SLOTS", got.mapRequests, 2 * causes.workers + 4 * causes.faults},
              // where requests wait for a place, their log is asked in each turn
-             {"calls of logs", got.ofLogs, (2 + repetitions) * causes.limits + causes.ended + 50 * connections + 100},
+             {"calls of logs", got.ofLogs, (1 + repetitions) * causes.limits + causes.ended + 50 * connections + 100},
              {"bytes", got.bytes, bytes}}};
         for (const Bound& bound : bounds) {
             if (bound.got > bound.most) {
