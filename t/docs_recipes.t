@@ -142,7 +142,8 @@ my %recipes = (
         my ($nginx, $over_redis) = @_;
         is(statuses(61, '/transfers/', 'X-User' => 'alice'), '60x200 1x429', 'the compact log denies');
         return if !$over_redis;
-        my @entries = split /\n/, $redis->cli('ZRANGE', 'rl:sliding:audit:{alice}', 0, -1);
+        my @entries;
+        wait_until('the denied request is taken back', 5, sub { (@entries = split /\n/, $redis->cli('ZRANGE', 'rl:sliding:audit:{alice}', 0, -1)) == 60 });
         my $passed  = Testbed::Process::slurp($nginx->dir . '/access.log');
         is(scalar @entries, 60, 'the audit log has the sixty requests');
         is(join(' ', sort @entries), join(' ', sort $passed =~ m{^(\w+) /transfers/ 200$}mg), 'the audit log has the ids of the access log');

@@ -78,10 +78,11 @@ my $bytes = $redis->cli('MEMORY', 'USAGE', 'rl:sliding:api:{acct_42}');
 my ($kilobytes) = check('share') =~ /^ok: keys with the prefix take ([\d.]+) kB, \d+ % of what is used, by 2 keys$/;
 cmp_ok(abs(($kilobytes // 0) - $bytes / 1000), '<', 1, 'the share of the memory is told');
 like(check('share', '--prefix', 'none:'), qr/^ok: keys with the prefix take 0 B, 0 % of/, 'keys with another prefix have no share');
+$redis->cli('DEL', 'rl:sliding:api:{acct_42}');    # one of a thousand that is as large as all others would make the estimate wild
 $redis->cli('EVAL', 'for i = 1, 10000 do redis.call("SET", "rl:sliding:many:{" .. i .. "}", "x") redis.call("SET", "others" .. i, "x") end', 0);
-my ($about, $seen) = check('share') =~ /take about (\d+) kB, \d+ % of what is used, by (1,\d+) of 20,002 keys$/;
+my ($about, $seen) = check('share') =~ /take about (\d+) kB, \d+ % of what is used, by (1,\d+) of 20,001 keys$/;
 my $one = $redis->cli('MEMORY', 'USAGE', 'rl:sliding:many:{1}');
-ok($about && $about * 1000 > 0.7 * 10_000 * $one && $about * 1000 < 1.3 * (10_000 * $one + 20 * $bytes), 'the share of many keys is estimated from a thousand');
+ok($about && abs($about * 1000 / (10_000 * $one) - 1) < 0.3, 'the share of many keys is estimated from a thousand');
 $redis->cli(qw(ACL SETUSER unseeing on >secret ~* +@all -scan));
 my ($unseen) = grep { $_->{check} eq 'share' } @{ JSON::PP::decode_json(tool({ env => { SLIDING_LOG_PASSWORD => 'secret' } }, 'doctor', @at, '--user', 'unseeing', '--json')->{out})->{checks} };
 is("$unseen->{status}: $unseen->{text}", 'ok: not known: this user lacks +scan or +memory|usage', 'without the right to look the share is not known');
