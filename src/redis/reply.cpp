@@ -7,14 +7,11 @@
 #include <system_error>
 
 #include "limit/bounds.hpp"
-#include "limit/number.hpp"
 #include "limit/permit_life.hpp"
 
 namespace sliding_log {
 
 namespace {
-
-/// The clock of a server may have any value with this number of digits.
 
 /// Below all permitted values if it is not an integer.
 std::int64_t integerOf(const redisReply& element) {
