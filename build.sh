@@ -122,7 +122,6 @@ build_simulation() {
             '-g1 -O2 -fPIC -fsanitize=thread -Wno-tsan --param=tsan-instrument-func-entry-exit=0'
         compiled_for_simulation "$out/simulate/nginx_steps"
     fi
-    compiled 'the module for Redis' -C native
     compiled 'the simulation' -C t/simulate "NGINX_COPIES=nginx ${1:+nginx_steps}"
 }
 

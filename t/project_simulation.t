@@ -50,6 +50,7 @@ for my $kind (qw(standalone sentinel cluster regions permits queues)) {
     like(simulate('--world', $kind, qw(--seed 20 --requests), $requests)->{output}, qr/: no failure; trace/, "worlds with something of $kind keep their limits");
 }
 like(simulate('--world', 'slow', qw(--seed 20 --requests), $requests / 6)->{output}, qr/: no failure; trace/, 'worlds with windows of hours keep their limits');
+like(simulate('--world', 'large', qw(--seed 20 --requests), $requests)->{output}, qr/: no failure; trace/, 'worlds with logs of 100,000 entries keep their limits');
 {
     open my $file, '<', "$FindBin::RealBin/simulate/seeds" or die;
     my @once = grep { !/^#/ } <$file>;

@@ -7,9 +7,6 @@ namespace simulate {
 
 namespace {
 
-/// Of one command that names a log: logs are small here.
-constexpr Time kLongest = kMs;
-
 /// What refuses a call for a while, as BUSY and CLUSTERDOWN, is asked again after this.
 constexpr Time kRepeated = 10 * kMs;
 
@@ -51,7 +48,7 @@ Burden::Second Burden::until(std::size_t second) const {
     return sum;
 }
 
-std::string Burden::check(const std::vector<RedisHost*>& servers) const {
+std::string Burden::check(const std::vector<RedisHost*>& servers, Time longestCall) const {
     std::size_t end = 0;
     for (const RedisHost* server : servers) {
         end = std::max(end, server->seconds().size());
@@ -81,7 +78,7 @@ std::string Burden::check(const std::vector<RedisHost*>& servers) const {
                        std::string(bound.what) + ", more than " + std::to_string(bound.most);
             }
         }
-        if (got.longest > kLongest) {
+        if (got.longest > longestCall) {
             return "second " + std::to_string(second) + ": a call took " + std::to_string(got.longest / kUs) + " us";
         }
     }

@@ -28,8 +28,8 @@ class Burden {
     /// Of a worker or a store.
     void fault(Time now) { at(now).faults++; }
 
-    /// What is too much for the servers of a store; empty: nothing.
-    std::string check(const std::vector<RedisHost*>& servers) const;
+    /// What is too much for the servers of a store, or longer than any call of a log takes; empty: nothing.
+    std::string check(const std::vector<RedisHost*>& servers, Time longestCall) const;
 
   private:
     struct Second {

@@ -127,7 +127,10 @@ Figures Fleet::run() {
 
 void Fleet::askLater() {
     if (requests_ < world_.requests) {
-        schedule_.after(drawn(random_, pause_), [this] { ask(); });
+        // after a while without requests, much of a log has left at once
+        const bool isIdle = plan_.ofCost > 1 && random_.once(300);
+        const Time idle = isIdle ? random_.between(0, 8000) * kMs : 0;
+        schedule_.after(idle + drawn(random_, pause_), [this] { ask(); });
     }
 }
 
@@ -161,8 +164,8 @@ void Fleet::ask() {
     event.node = random.below(nodes_.size());
     event.location = random.below(plan_.locations.size());
     event.key = std::min(random.below(plan_.keys), random.below(plan_.keys));
-    event.cost = random.once(4) ? random.between(0, kMostCost) : 1;
-    event.trueCost = random.once(2) ? random.between(0, kMostCost) : event.cost;
+    event.cost = plan_.ofCost * (random.once(4) ? random.between(0, kMostCost) : 1);
+    event.trueCost = random.once(2) ? plan_.ofCost * random.between(0, kMostCost) : event.cost;
     const bool fails = random.once(10);
     event.upstreamStatus = fails ? random.once(2) ? 503 : 0 : 200;
     const Location& location = plan_.locations[event.location];
@@ -422,7 +425,7 @@ std::string Fleet::settle() {
         }
     }
     for (const auto& store : stores_) {
-        if (std::string tooMuch = burden_.check(store->servers()); !tooMuch.empty()) {
+        if (std::string tooMuch = burden_.check(store->servers(), plan_.longestCall()); !tooMuch.empty()) {
             return tooMuch;
         }
         for (const std::string& key : store->keys()) {

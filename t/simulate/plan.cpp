@@ -222,11 +222,28 @@ void slowDown(Random& random, Plan& plan) {
     }
 }
 
+/// Logs of up to 100,000 entries, made by costs of up to 1,000, which is the most that `log` takes.
+void enlarge(Random& random, Plan& plan) {
+    constexpr std::int64_t kMostEntries = 100'000;
+    plan.ofCost = random.between(2, 1000 / kMostCost);
+    plan.keys = 1 + random.below(3);
+    for (Limit& limit : plan.limits) {
+        limit.hasCost = limit.hasCost || (limit.isExact() && limit.prefetch == 1);
+        limit.window *= limit.isExact() && limit.prefetch == 1 ? random.between(1, 4) : 1;
+        if (limit.hasCost || limit.settles) {
+            limit.limit = plan.ofCost * random.between(1, kMostEntries / plan.ofCost);
+            limit.otherwise =
+                random.once(3) ? plan.ofCost * random.between(1, kMostEntries / plan.ofCost) : limit.limit;
+        }
+    }
+}
+
 bool isOf(const Plan& plan, Kind kind) {
     const auto hasStore = [&](auto which) { return std::ranges::any_of(plan.stores, which); };
     switch (kind) {
         case Kind::Any:
         case Kind::Slow:
+        case Kind::Large:
             return true;
         case Kind::Standalone:
             return hasStore([](const StorePlan& store) { return !store.isCluster() && store.replicas == 0; });
@@ -244,14 +261,15 @@ bool isOf(const Plan& plan, Kind kind) {
     return false;
 }
 
-constexpr std::array<std::pair<std::string_view, Kind>, 8> kKindNames = {{{"any", Kind::Any},
+constexpr std::array<std::pair<std::string_view, Kind>, 9> kKindNames = {{{"any", Kind::Any},
                                                                           {"standalone", Kind::Standalone},
                                                                           {"sentinel", Kind::Sentinel},
                                                                           {"cluster", Kind::Cluster},
                                                                           {"regions", Kind::Regions},
                                                                           {"permits", Kind::Permits},
                                                                           {"queues", Kind::Queues},
-                                                                          {"slow", Kind::Slow}}};
+                                                                          {"slow", Kind::Slow},
+                                                                          {"large", Kind::Large}}};
 
 }  // namespace
 
@@ -272,6 +290,8 @@ Plan drawPlan(Random random, Kind kind) {
     }
     if (kind == Kind::Slow) {
         slowDown(random, plan);
+    } else if (kind == Kind::Large) {
+        enlarge(random, plan);
     }
     return plan;
 }
@@ -322,9 +342,9 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
         }
         out << "' always;\n";
     }
-    out << "map $arg_c $cost { default 1;";
+    out << "map $arg_c $cost {";
     for (std::int64_t cost = 0; cost <= kMostCost; cost++) {
-        out << ' ' << cost << ' ' << cost << ';';
+        out << ' ' << cost * ofCost << ' ' << cost * ofCost << ';';
     }
     out << " }\n";
     for (std::size_t first = 0; first < stores.size(); first++) {

@@ -32,7 +32,7 @@ constexpr Time kLongestAnswer = 10 * kSecond;
 /// A record of a NAME ends after this at the latest.
 constexpr Time kLongestRecord = 10 * kSecond;
 
-/// The largest cost of a request.
+/// The largest cost of a request, in units of Plan::ofCost.
 constexpr std::int64_t kMostCost = 12;
 
 struct Limit {
@@ -115,6 +115,7 @@ struct Plan {
     Time delay = 0;             // of the network, without faults, at most
     Time delayOfNear = 0;       // the same inside a region
     std::int64_t slowness = 1;  // windows, and the times between requests, are so many times as long
+    std::int64_t ofCost = 1;    // costs are so many times as large
     std::size_t regions = 1;
     std::string_view onError = "local";
 
@@ -123,6 +124,9 @@ struct Plan {
 
     /// Of windows and leases.
     Time longestWindow() const;
+
+    /// No call that names a log keeps a Redis for longer.
+    Time longestCall() const { return (ofCost > 1 ? 10 : 2) * kMs; }
 
     /// After so long without a request, nobody uses what is in a log.
     Time quiet() const;
@@ -138,7 +142,7 @@ struct Plan {
 };
 
 /// What a world may be asked to have: something of this is in its plan.
-enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Slow };
+enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Slow, Large };
 
 /// By its name in lower case; nullopt: there is none.
 std::optional<Kind> kindNamed(std::string_view name);

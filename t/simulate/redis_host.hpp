@@ -66,7 +66,7 @@ class RedisHost final : Acceptor {
     void work();
     void workSoon();
     void forget(const Served& connection);
-    void count(const std::vector<std::string_view>& words, std::size_t bytes, Time work);
+    void count(const std::vector<std::string_view>& words, std::size_t bytes, Time work, Time longest);
     void got(const Traffic& more);
     void setClock(Time time);
 

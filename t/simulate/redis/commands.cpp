@@ -12,6 +12,7 @@ namespace simulate {
 namespace {
 
 constexpr std::int64_t kEntryNs = 250;  // an entry more or less
+constexpr std::int64_t kFreedNs = 100;
 
 const std::vector<CommandRow>& allCommands() {
     static const std::vector<CommandRow> all = [] {
@@ -84,9 +85,8 @@ Keyspace::Key* Execution::find(std::string_view name) {
     }
     if (isMaster()) {
         const std::string copy(name);
-        const bool wasDirty = isDirty_;
-        remove(copy);
-        isDirty_ = wasDirty;
+        works(kFreedNs);  // another thread frees it: lazyfree-lazy-expire yes
+        keys().remove(copy);
         note({"DEL", copy});
     }
     return nullptr;
@@ -112,7 +112,6 @@ void Execution::setExpiry(std::string_view name, std::int64_t ms) {
 
 void Execution::remove(std::string_view name) {
     isDirty_ = true;
-    constexpr std::int64_t kFreedNs = 100;
     const Keyspace::Key* key = std::as_const(keys()).find(name);
     const auto* zset = key == nullptr ? nullptr : std::get_if<Zset>(&key->value);
     works(zset == nullptr ? kFreedNs : kFreedNs * static_cast<std::int64_t>(zset->size()));

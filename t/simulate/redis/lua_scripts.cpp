@@ -29,6 +29,10 @@ namespace {
 constexpr std::int64_t kCallNs = 1'000;
 constexpr std::int64_t kByteNs = 40;  // a Lua string is made of it, and read
 
+/// Of a script's loops. What short ones execute is part of what each script takes.
+constexpr int kInstructions = 1'000;
+constexpr std::int64_t kInstructionNs = 10;
+
 constexpr const char* kMachine = "simulate.machine";
 
 LuaScripts::Machine& machineOf(lua_State* lua);
@@ -339,6 +343,10 @@ bool runCommand(lua_State* lua) {
     return reply.front() != '-';
 }
 
+void countInstructions(lua_State* lua, lua_Debug*) {
+    machineOf(lua).execution->works(kInstructions * kInstructionNs);
+}
+
 void pushWords(lua_State* lua, Words words, const char* name) {
     lua_createtable(lua, static_cast<int>(words.size()), 0);
     for (std::size_t i = 0; i < words.size(); i++) {
@@ -415,6 +423,7 @@ void LuaScripts::run(Execution& execution, const std::string& sha, Words words) 
     machine_->hasWritten = false;
     pushWords(lua, words.subspan(3, static_cast<std::size_t>(keys)), "KEYS");
     pushWords(lua, words.subspan(3 + static_cast<std::size_t>(keys)), "ARGV");
+    lua_sethook(lua, countInstructions, LUA_MASKCOUNT, kInstructions);
     lua_pushcfunction(lua, errorHandler);
     lua_getfield(lua, LUA_REGISTRYINDEX, nameOf(sha).c_str());
     if (lua_pcall(lua, 0, 1, -2) == 0) {

@@ -267,6 +267,8 @@ RedisModuleString* zsetRangeCurrentElement(RedisModuleKey* key, double* score) {
     if (zset == nullptr || key->hasEnded) {
         return nullptr;
     }
+    constexpr std::int64_t kToldNs = 50;
+    key->execution->works(kToldNs);
     const Zset::Entry& entry = zset->at(key->rank);
     if (score != nullptr) {
         *score = entry.score;

@@ -11,7 +11,22 @@
 
 #include "module_api.hpp"
 
+namespace {
+
+std::uint64_t executed = 0;
+
+}  // namespace
+
+/// Called by the module in each block (-fsanitize-coverage=trace-pc).
+extern "C" __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc() {
+    executed++;
+}
+
 namespace simulate {
+
+std::uint64_t blocksOfNative() {
+    return executed;
+}
 
 struct NativeModule::Copy {
     void* library;

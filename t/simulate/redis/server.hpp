@@ -51,6 +51,9 @@ enum class NativeVersion {
     OtherCommand,       // sliding_log.2 is unknown to it, or it is about to be unloaded
 };
 
+/// How many blocks of their code all native modules have executed: loops of theirs call no function of the API.
+std::uint64_t blocksOfNative();
+
 /// What runs the scripts of EVALSHA.
 enum class Scripts { ByNative, ByLua };
 
