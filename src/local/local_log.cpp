@@ -37,20 +37,6 @@ int forEachPart(const LocalLog& log, Visit visit) {
     return result;
 }
 
-using NameBuffer = char[LocalLog::kLongestName];
-
-/// The name in one piece; a long name is copied to the buffer.
-std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
-    if (log.nameLength <= kRestOfCell) {
-        return {restOf(log), log.nameLength};
-    }
-    forEachPart(log, [&buffer](std::size_t offset, std::string_view part) {
-        std::memcpy(buffer + offset, part.data(), part.size());
-        return 0;
-    });
-    return {buffer, log.nameLength};
-}
-
 /// The bytes for the first entries in the first cell of a log.
 std::span<std::uint8_t> spareIn(char* cell, std::size_t nameLength) {
     const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
@@ -100,27 +86,27 @@ Chain LocalLog::nameCells() const {
     return count == 0 ? Chain() : Chain{firstOf(*this), count};
 }
 
-int compareLongName(const LocalLog& log, std::string_view name) {
-    return forEachPart(log, [name](std::size_t offset, std::string_view part) {
-        return std::memcmp(name.data() + offset, part.data(), part.size());
+std::string_view LocalLog::name(NameBuffer& buffer) const {
+    if (nameLength <= kRestOfCell) {
+        return {restOf(*this), nameLength};
+    }
+    forEachPart(*this, [&buffer](std::size_t offset, std::string_view part) {
+        std::memcpy(buffer + offset, part.data(), part.size());
+        return 0;
     });
+    return {buffer, nameLength};
 }
 
-void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* treeNode, ngx_rbtree_node_t* sentinel) {
-    const LocalLog& log = LocalLog::of(treeNode);
-    NameBuffer buffer;
-    const std::string_view name = nameOf(log, buffer);
-    ngx_rbtree_node_t** link = nullptr;
-    for (ngx_rbtree_node_t* parent = root;; parent = *link) {
-        link = compareWith(LocalLog::of(parent), treeNode->key, name) < 0 ? &parent->left : &parent->right;
-        if (*link == sentinel) {
-            treeNode->parent = parent;
-            break;
-        }
+int LocalLog::compareName(std::string_view name) const {
+    if (name.size() != nameLength) {
+        return name.size() < nameLength ? -1 : 1;
     }
-    *link = treeNode;
-    treeNode->left = treeNode->right = sentinel;
-    ngx_rbt_red(treeNode);
+    if (nameLength <= kRestOfCell) {
+        return std::memcmp(name.data(), restOf(*this), nameLength);
+    }
+    return forEachPart(*this, [name](std::size_t offset, std::string_view part) {
+        return std::memcmp(name.data() + offset, part.data(), part.size());
+    });
 }
 
 }  // namespace sliding_log

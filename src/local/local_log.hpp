@@ -27,12 +27,19 @@ struct LocalLog {
     /// The number of additional cells for such a name.
     static std::size_t cellsOfName(std::size_t length);
 
-    /// A new log of this name in the first of the cells, which are as many as it needs; the caller sets the hash of the
-    /// name.
+    /// A new log of this name in the first of the cells, which are as many as it needs.
     static LocalLog& make(Chain cells, LocalLimit& limit, const Check& check, std::uint64_t now);
 
     /// The cells of the name.
     Chain nameCells() const;
+
+    using NameBuffer = char[kLongestName];
+
+    /// The name in one piece; a long name is copied to the buffer.
+    std::string_view name(NameBuffer& buffer) const;
+
+    /// Less than, equal to or greater than 0: a name compared with that of the log.
+    int compareName(std::string_view name) const;
 
     /// Starts the contents anew.
     void begin(const Check& check, std::uint64_t now);
@@ -48,23 +55,5 @@ struct LocalLog {
 
 inline constexpr std::size_t kRestOfCell = kCellBytes - sizeof(LocalLog);
 static_assert(kRestOfCell >= 48, "most names are shorter");
-
-/// compareWith() of a name in cells of its own.
-int compareLongName(const LocalLog& log, std::string_view name);
-
-/// Less than, equal to or greater than 0: (hash, name) compared with that of the log. Names are compared if hashes are
-/// equal, so that no choice of keys makes the tree degenerate.
-inline int compareWith(const LocalLog& log, ngx_uint_t hash, std::string_view name) {
-    if (hash != log.treeNode.key) {
-        return hash < log.treeNode.key ? -1 : 1;
-    }
-    if (name.size() != log.nameLength) {
-        return name.size() < log.nameLength ? -1 : 1;
-    }
-    return name.size() <= kRestOfCell ? std::memcmp(name.data(), &log + 1, name.size()) : compareLongName(log, name);
-}
-
-/// nginx's rbtree insertion for logs.
-void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* treeNode, ngx_rbtree_node_t* sentinel);
 
 }  // namespace sliding_log

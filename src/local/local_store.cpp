@@ -17,10 +17,6 @@ constexpr ngx_msec_t kWarnEveryMs = 60'000;  // between two warnings of one limi
 constexpr ngx_msec_t kWarnAnyEveryMs = 1'000;
 constexpr std::size_t kMostSearched = 16;  // number of limits searched for an expired log
 
-ngx_uint_t hashOfKey(std::string_view name) {
-    return std::hash<std::string_view>()(name);
-}
-
 bool isLive(const LocalLog& log) {
     return !log.state.wasLeft() && log.state.endsAt() > nowMs();
 }
@@ -191,26 +187,17 @@ bool LocalStore::owe(const Check& check) {
 }
 
 LocalLog* LocalStore::find(std::string_view name) const {
-    const ngx_uint_t hash = hashOfKey(name);
-    ngx_rbtree_node_t* treeNode = zone_.header->logs.root;
-    while (treeNode != &zone_.header->sentinel) {
-        LocalLog& log = LocalLog::of(treeNode);
-        const int order = compareWith(log, hash, name);
-        if (order == 0) {
-            return &log;
-        }
-        treeNode = order < 0 ? treeNode->left : treeNode->right;
-    }
-    return nullptr;
+    return zone_.header->logs.find(LogTrees::hashOf(name), name);
 }
 
 /// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
 /// small.
 LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
-    LocalLog* log = find(check.localKey());
+    const ngx_uint_t hash = LogTrees::hashOf(check.localKey());
+    LocalLog* log = zone_.header->logs.find(hash, check.localKey());
     const Relinking relinking(*zone_.header);
     if (log == nullptr) {
-        log = create(check, now);
+        log = create(check, hash, now);
         if (log == nullptr) {
             return nullptr;
         }
@@ -229,7 +216,7 @@ LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
     return log;
 }
 
-LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
+LocalLog* LocalStore::create(const Check& check, ngx_uint_t hash, std::uint64_t now) {
     LocalLimit* limit = limitOf(check.localKey());
     if (limit == nullptr) {
         return nullptr;
@@ -246,8 +233,7 @@ LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
         return nullptr;
     }
     LocalLog& log = LocalLog::make(memory, *limit, check, now);
-    log.treeNode.key = hashOfKey(check.localKey());
-    ngx_rbtree_insert(&zone_.header->logs, &log.treeNode);
+    zone_.header->logs.insert(hash, log);
     return &log;
 }
 
@@ -364,7 +350,7 @@ LocalLog* LocalStore::largestEvictable(std::size_t leastCells) const {
 void LocalStore::erase(LocalLog& log) {
     LocalLimit& limit = *log.limit;
     ngx_queue_remove(&log.used);
-    ngx_rbtree_delete(&zone_.header->logs, &log.treeNode);
+    zone_.header->logs.erase(log);
     FreeCells& freeCells = zone_.header->freeCells;
     if (log.state.wasLeft()) {
         forget(log);
@@ -394,7 +380,7 @@ void LocalStore::forget(LocalLog& log) const {
 /// A worker was killed that was changing what links the logs.
 void LocalStore::forgetAll() const {
     ZoneHeader& header = *zone_.header;
-    ngx_rbtree_init(&header.logs, &header.sentinel, insertLocalLog);
+    header.logs.reset();
     header.limits.init();
     header.freeCells = FreeCells();
     header.cellPages.reset();

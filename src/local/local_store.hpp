@@ -44,7 +44,7 @@ class LocalStore {
     void tellTooSmall();
     LocalLog* find(std::string_view name) const;
     LocalLog* findOrCreate(const Check& check, std::uint64_t now);
-    LocalLog* create(const Check& check, std::uint64_t now);
+    LocalLog* create(const Check& check, ngx_uint_t hash, std::uint64_t now);
     LocalLimit* limitOf(std::string_view logKey);
     bool grow(LocalLog& log, std::size_t cells);
     Chain takeCells(const LocalLimit& limit, std::size_t count);

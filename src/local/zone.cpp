@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "local/local_log.hpp"
-
 namespace sliding_log {
 
 namespace {
@@ -76,10 +74,9 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.header = new (header) ZoneHeader();
     zone.pool->data = zone.header;
     zone.configuration = ++zone.header->registry.configurations;
-    ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
     ngx_rbtree_init(&zone.header->queues, &zone.header->endOfQueues, ngx_str_rbtree_insert_value);
     zone.header->limits.init();
-    if (!zone.header->cellPages.init(*zone.pool)) {
+    if (!zone.header->logs.init(*zone.pool, memory->shm.size) || !zone.header->cellPages.init(*zone.pool)) {
         return NGX_ERROR;
     }
     zone.header->denialsBytes = memory->shm.size / kShareOfDenials;

@@ -4,6 +4,7 @@
 #include "local/cell.hpp"
 #include "local/cell_pages.hpp"
 #include "local/local_limit.hpp"
+#include "local/log_trees.hpp"
 #include "metrics/counter_registry.hpp"
 #include "ngx.hpp"
 #include "this_process.hpp"
@@ -12,8 +13,7 @@ namespace sliding_log {
 
 /// The beginning of the zone. Plain data, since two generations of workers share it during a reload.
 struct ZoneHeader {
-    ngx_rbtree_t logs;  // local logs, by hash and then by name
-    ngx_rbtree_node_t sentinel;
+    LogTrees logs;              // local logs
     LocalLimits limits;         // the limits of these logs
     FreeCells freeCells;        // freed by logs
     CellPages cellPages;        // what all these cells are made of
