@@ -13,6 +13,7 @@
 #include "history.hpp"
 #include "http.hpp"
 #include "http2.hpp"
+#include "name_server.hpp"
 #include "node.hpp"
 #include "plan.hpp"
 #include "store.hpp"
@@ -102,6 +103,7 @@ class Fleet final : AppServer::Witness {
     std::vector<std::unique_ptr<Witness>> witnesses_;
     std::vector<std::unique_ptr<Store>> stores_;
     std::unique_ptr<AppServer> app_;
+    NameServer names_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<std::vector<std::unique_ptr<HttpClient>>> clients_;  // by node

@@ -271,6 +271,28 @@ void Kernel::end(const std::shared_ptr<Stream>& stream, int error) {
     }
 }
 
+void Kernel::send(Datagrams& socket, std::string_view datagram) {
+    const Host from = socket.local.host;
+    const Address to = socket.remote;
+    const auto responder = responders_.find(to);
+    if (responder == responders_.end() || linkOf(from, to.host).isCut) {
+        return;
+    }
+    const auto answered = [this, weak = socket.weak_from_this()](const std::string& text) {
+        if (const auto there = std::static_pointer_cast<Datagrams>(weak.lock())) {
+            there->received.push_back(text);
+            changed(*there);
+        }
+    };
+    const auto arrived = [this, from, to, answered, text = std::string(datagram), server = responder->second] {
+        const Link& back = linkOf(to.host, from);
+        if (const std::string answer = server->answerTo(text); !answer.empty() && !back.isCut) {
+            schedule_.after(back.delay, [answered, answer] { answered(answer); });
+        }
+    };
+    schedule_.after(linkOf(from, to.host).delay, arrived);
+}
+
 void Kernel::changed(File& file) {
     Epoll* epoll = file.watcher;
     if (epoll == nullptr || (file.events() & (file.interest | kAlways)) == 0) {

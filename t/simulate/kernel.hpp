@@ -116,6 +116,26 @@ struct Listener final : File {
     std::shared_ptr<ListenQueue> queue;
 };
 
+/// A server of datagrams: it answers each at once.
+struct Responder {
+    /// "": there is no answer.
+    virtual std::string answerTo(std::string_view datagram) = 0;
+
+  protected:
+    ~Responder() = default;
+};
+
+/// A socket for datagrams, connected to a Responder.
+struct Datagrams final : File {
+    std::uint32_t events() const override {
+        return EPOLLOUT | (received.empty() ? 0u : static_cast<std::uint32_t>(EPOLLIN));
+    }
+
+    Address local{};
+    Address remote{};
+    std::deque<std::string> received;
+};
+
 /// How the network treats what one host sends to another one.
 struct Link {
     Time delay = 100 * kUs;
@@ -153,6 +173,14 @@ class Kernel {
     /// Returns how many bytes were taken; 0: the buffer is full.
     std::size_t write(Stream& stream, std::string_view bytes);
 
+    void respond(Address address, Responder& responder) { responders_[address] = &responder; }
+
+    /// Of a process, to a Responder. A link that is cut loses it.
+    void send(Datagrams& socket, std::string_view datagram);
+
+    /// What names mean: of name servers, and of machines that have a file with them.
+    std::map<std::string, Host, std::less<>>& names() { return names_; }
+
     /// The events of the file may have changed.
     void changed(File& file);
     void watch(Epoll& epoll, File& file, std::uint32_t interest, std::uint64_t data);
@@ -187,6 +215,8 @@ class Kernel {
     std::map<std::pair<Host, Host>, std::vector<Held>> held_;  // by links that are cut
     std::map<Address, Acceptor*> acceptors_;
     std::map<Address, std::shared_ptr<ListenQueue>> queues_;
+    std::map<Address, Responder*> responders_;
+    std::map<std::string, Host, std::less<>> names_;
 };
 
 /// The end of a connection of what is no process. It is closed with this object, by a reset.

@@ -201,6 +201,9 @@ Plan drawAny(Random random) {
     if (Location& last = plan.locations.back(); !last.redirectsTo.empty()) {
         last.isProxied = plan.locations[0].isProxied = last.isProxied || plan.locations[0].isProxied;
     }
+    for (StorePlan& store : plan.stores) {
+        store.hasName = !store.isCluster() && store.replicas == 0 && random.once(3);
+    }
     return plan;
 }
 
@@ -255,21 +258,24 @@ bool isOf(const Plan& plan, Kind kind) {
             return plan.regions > 1;
         case Kind::Permits:
             return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.prefetch > 1; });
+        case Kind::Names:
+            return hasStore(&StorePlan::hasName);
         case Kind::Queues:
             return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.delay > 0; });
     }
     return false;
 }
 
-constexpr std::array<std::pair<std::string_view, Kind>, 9> kKindNames = {{{"any", Kind::Any},
-                                                                          {"standalone", Kind::Standalone},
-                                                                          {"sentinel", Kind::Sentinel},
-                                                                          {"cluster", Kind::Cluster},
-                                                                          {"regions", Kind::Regions},
-                                                                          {"permits", Kind::Permits},
-                                                                          {"queues", Kind::Queues},
-                                                                          {"slow", Kind::Slow},
-                                                                          {"large", Kind::Large}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 10> kKindNames = {{{"any", Kind::Any},
+                                                                           {"standalone", Kind::Standalone},
+                                                                           {"sentinel", Kind::Sentinel},
+                                                                           {"cluster", Kind::Cluster},
+                                                                           {"regions", Kind::Regions},
+                                                                           {"permits", Kind::Permits},
+                                                                           {"queues", Kind::Queues},
+                                                                           {"names", Kind::Names},
+                                                                           {"slow", Kind::Slow},
+                                                                           {"large", Kind::Large}}};
 
 }  // namespace
 
@@ -324,6 +330,9 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
            "proxy_next_upstream off;\n"
            "sliding_log_zone 1m; sliding_log_on_error "
         << onError << ";\n";
+    if (std::ranges::any_of(stores, &StorePlan::hasName)) {
+        out << "resolver " << textOf(kNameServer.host) << " ipv6=off;\n";
+    }
     for (std::size_t i = 0; i < stores.size(); i++) {
         out << "sliding_log_redis s" << i << " { " << servers[i] << " timeout " << timeout / kMs
             << "ms; connect_timeout " << timeout / kMs << "ms; reconnect 20ms 500ms; "

@@ -26,6 +26,8 @@ constexpr Time kBeginning = 1'700'000'000 * kSecond;
 constexpr std::uint16_t kHttp = 80;
 constexpr std::uint16_t kHttp2 = 81;
 
+constexpr Address kNameServer{0x0a040001, 53};
+
 /// An upstream takes no longer.
 constexpr Time kLongestAnswer = 10 * kSecond;
 
@@ -100,6 +102,7 @@ struct StorePlan {
     bool hasNative = false;
     Scripts scripts = Scripts::ByNative;
     bool hasPassword = false;  // in a file
+    bool hasName = false;      // its only server, which may be started on another machine
 
     bool isCluster() const { return servers > 1; }
 };
@@ -142,7 +145,7 @@ struct Plan {
 };
 
 /// What a world may be asked to have: something of this is in its plan.
-enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Slow, Large };
+enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Names, Slow, Large };
 
 /// By its name in lower case; nullopt: there is none.
 std::optional<Kind> kindNamed(std::string_view name);

@@ -52,6 +52,9 @@ class RedisHost final : Acceptor {
     /// It starts again. With `keepsData` it reads what it had: an AOF that is written always.
     void start(bool keepsData);
 
+    /// It is started next on another machine, which has its clock.
+    void moveTo(Host host) { address_.host = host; }
+
     /// CLIENT KILL of all connections.
     void dropConnections();
 

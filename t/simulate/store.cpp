@@ -16,6 +16,9 @@ namespace {
 /// The hosts of Sentinels, behind the first server.
 constexpr Host kSentinels = 100;
 
+/// The other machine of a server with a name.
+constexpr Host kOther = 50;
+
 /// Of connections that name none.
 constexpr std::string_view kUser = "default";
 
@@ -33,6 +36,10 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
       keys_(keys),
       hasReplicas_(plan.replicas > 0),
       passwordFile_(std::move(passwordFile)) {
+    if (plan.hasName) {
+        name_ = "redis" + std::to_string(first) + ".test";
+        kernel.names()[name_] = first;
+    }
     if (plan.hasPassword) {
         passwords_ = {"a"};
         writeFile(passwordFile_, passwords_.front());
@@ -82,6 +89,9 @@ std::string Store::directivesOfServers() const {
     if (sentinels_ != nullptr) {
         return sentinels_->directives();
     }
+    if (!name_.empty()) {
+        return "server " + name_ + ":6379;";
+    }
     std::string text = cluster_ != nullptr ? "mode cluster; server" : "server";
     for (std::size_t i = 0; i < parts_.size(); i++) {
         text += " " + numbered(i) + ":6379";
@@ -102,6 +112,7 @@ std::vector<Host> Store::hosts() const {
     for (const Part& part : parts_) {
         hosts.push_back(part.machine->host);
     }
+    hosts.push_back(first_ + kOther);
     for (std::size_t i = 0; i < Sentinels::kCount; i++) {
         hosts.push_back(first_ + kSentinels + static_cast<Host>(i));
     }
@@ -132,9 +143,9 @@ std::vector<std::string> Store::keys() {
 
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
-    switch (random_.below(cluster_ != nullptr ? 15 : 11)) {
+    switch (random_.below(cluster_ != nullptr ? 15 : name_.empty() ? 11 : 14)) {
         case 0:
-            hasReplicas_ ? masterFails() : crash();
+            hasReplicas_ ? masterFails() : crash(false);
             break;
         case 1:
             stop();
@@ -167,7 +178,11 @@ void Store::fault(Random random) {
             rotatePassword();
             break;
         default:
-            cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random_.branch());
+            if (cluster_ != nullptr) {
+                cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random_.branch());
+            } else {
+                crash(true);
+            }
             break;
     }
 }
@@ -183,7 +198,8 @@ void Store::masterFails() {
     }
 }
 
-void Store::crash() {
+/// `moves`: it is started on another machine.
+void Store::crash(bool moves) {
     RedisHost& redis = any();
     if (!redis.isUp()) {
         return;
@@ -192,13 +208,25 @@ void Store::crash() {
     witness_.disturbed();
     redis.crash();
     const bool keepsData = random_.once(2);
-    kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, keepsData] {
+    kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, keepsData, moves] {
         witness_.noted(keepsData ? "Redis started, its data kept" : "Redis started, its data lost");
+        if (moves) {
+            move(redis);
+        }
         redis.start(keepsData);
         if (!keepsData) {
             witness_.lost();
         }
     });
+}
+
+/// What is known of its name is true for a while yet.
+void Store::move(RedisHost& redis) {
+    Host& host = kernel_.names()[name_];
+    host = host == first_ ? first_ + kOther : first_;
+    witness_.noted("on another machine, " + textOf(host));
+    witness_.disturbed();
+    redis.moveTo(host);
 }
 
 void Store::stop() {

@@ -61,7 +61,8 @@ class Store {
     std::string numbered(std::size_t server) const;
     RedisHost& any();
     void masterFails();
-    void crash();
+    void crash(bool moves);
+    void move(RedisHost& redis);
     void stop();
     void refuse();
     void evict();
@@ -75,6 +76,7 @@ class Store {
     Random random_;
     StoreWitness& witness_;
     Host first_;
+    std::string name_;  // of its only server; empty: nginx knows addresses
     std::vector<Part> parts_;
     std::unique_ptr<Cluster> cluster_;  // nullptr: it is none
     std::unique_ptr<Sentinels> sentinels_;

@@ -1,5 +1,7 @@
 // The system as processes of the simulation see it: functions of libc that nginx, hiredis and the module call, in place
 // of libc's. Outside a simulated process, and for descriptors that are not simulated, they call the system.
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -74,7 +77,27 @@ struct Unbound final : File {
     Address local{};
 };
 
+/// What getaddrinfo() finds.
+struct Resolved {
+    addrinfo info;  // first member: freeaddrinfo() gets it
+    sockaddr_in address;
+};
+
+ssize_t receive(Datagrams& socket, char* to, std::size_t size) {
+    if (socket.received.empty()) {
+        return fail(EAGAIN);
+    }
+    const std::string datagram = std::move(socket.received.front());
+    socket.received.pop_front();
+    const std::size_t taken = std::min(size, datagram.size());
+    std::memcpy(to, datagram.data(), taken);
+    return static_cast<ssize_t>(taken);
+}
+
 ssize_t receive(int descriptor, char* to, std::size_t size, bool isPeek) {
+    if (const auto socket = fileOf<Datagrams>(descriptor)) {
+        return receive(*socket, to, size);
+    }
     const auto stream = fileOf<Stream>(descriptor);
     if (stream == nullptr) {
         return fail(ENOTCONN);
@@ -95,6 +118,10 @@ ssize_t receive(int descriptor, char* to, std::size_t size, bool isPeek) {
 }
 
 ssize_t transmit(int descriptor, std::string_view bytes) {
+    if (const auto socket = fileOf<Datagrams>(descriptor)) {
+        current()->kernel.send(*socket, bytes);
+        return static_cast<ssize_t>(bytes.size());
+    }
     const auto stream = fileOf<Stream>(descriptor);
     if (stream == nullptr) {
         return fail(ENOTCONN);
@@ -226,7 +253,12 @@ int socket(int family, int type, int protocol) noexcept {
     if (current() == nullptr) {
         return static_cast<int>(system(SYS_socket, family, type, protocol));
     }
-    return family == AF_INET ? current()->add(std::make_shared<Unbound>()) : fail(EAFNOSUPPORT);
+    if (family != AF_INET) {
+        return fail(EAFNOSUPPORT);
+    }
+    constexpr int kType = 0xf;  // without flags
+    return (type & kType) == SOCK_DGRAM ? current()->add(std::make_shared<Datagrams>())
+                                        : current()->add(std::make_shared<Unbound>());
 }
 
 int socketpair(int family, int type, int protocol, int pair[2]) noexcept {
@@ -312,6 +344,11 @@ int connect(int descriptor, const sockaddr* address, socklen_t length) {
                 return fail(stream->error != 0 ? stream->error : ECONNREFUSED);
         }
     }
+    if (const auto socket = fileOf<Datagrams>(descriptor)) {
+        socket->local = {process.machine.host, nextPort()};
+        socket->remote = addressOf(address);
+        return 0;
+    }
     const auto unbound = fileOf<Unbound>(descriptor);
     if (unbound == nullptr) {
         return fail(EBADF);
@@ -396,6 +433,38 @@ int fcntl(int descriptor, int command, ...) {
     void* argument = va_arg(arguments, void*);
     va_end(arguments);
     return fcntl64(descriptor, command, argument);
+}
+
+// ---- names
+
+/// An address, or a name: without a wait, as from a file of the machine.
+int getaddrinfo(const char* name, const char* port, const addrinfo*, addrinfo** list) {
+    if (current() == nullptr) {
+        return EAI_FAIL;
+    }
+    in_addr address{};
+    if (inet_pton(AF_INET, name, &address) != 1) {
+        const auto& names = current()->kernel.names();
+        const auto found = names.find(std::string_view(name));
+        if (found == names.end()) {
+            return EAI_NONAME;
+        }
+        address.s_addr = htonl(found->second);
+    }
+    auto* resolved = new Resolved{};
+    resolved->address.sin_family = AF_INET;
+    resolved->address.sin_addr = address;
+    resolved->address.sin_port = htons(static_cast<std::uint16_t>(port == nullptr ? 0 : std::atoi(port)));
+    resolved->info.ai_family = AF_INET;
+    resolved->info.ai_socktype = SOCK_STREAM;
+    resolved->info.ai_addrlen = sizeof resolved->address;
+    resolved->info.ai_addr = reinterpret_cast<sockaddr*>(&resolved->address);
+    *list = &resolved->info;
+    return 0;
+}
+
+void freeaddrinfo(addrinfo* list) noexcept {
+    delete reinterpret_cast<Resolved*>(list);
 }
 
 // ---- bytes
