@@ -6,6 +6,7 @@ namespace simulate {
 
 namespace {
 
+constexpr char kLifetime = 1;          // s: what is told may be used for so long
 constexpr std::size_t kHead = 12;      // of a message (RFC 1035, 4.1.1)
 constexpr std::size_t kTypeClass = 4;  // behind the name of a question
 

@@ -112,7 +112,9 @@ std::vector<Host> Store::hosts() const {
     for (const Part& part : parts_) {
         hosts.push_back(part.machine->host);
     }
-    hosts.push_back(first_ + kOther);
+    if (!name_.empty()) {
+        hosts.push_back(first_ + kOther);
+    }
     for (std::size_t i = 0; i < Sentinels::kCount; i++) {
         hosts.push_back(first_ + kSentinels + static_cast<Host>(i));
     }

@@ -95,12 +95,10 @@ ssize_t receive(Datagrams& socket, char* to, std::size_t size) {
 }
 
 ssize_t receive(int descriptor, char* to, std::size_t size, bool isPeek) {
-    if (const auto socket = fileOf<Datagrams>(descriptor)) {
-        return receive(*socket, to, size);
-    }
     const auto stream = fileOf<Stream>(descriptor);
     if (stream == nullptr) {
-        return fail(ENOTCONN);
+        const auto socket = fileOf<Datagrams>(descriptor);
+        return socket == nullptr ? fail(ENOTCONN) : receive(*socket, to, size);
     }
     const std::string_view unread = stream->unread();
     if (!unread.empty()) {
@@ -118,13 +116,14 @@ ssize_t receive(int descriptor, char* to, std::size_t size, bool isPeek) {
 }
 
 ssize_t transmit(int descriptor, std::string_view bytes) {
-    if (const auto socket = fileOf<Datagrams>(descriptor)) {
-        current()->kernel.send(*socket, bytes);
-        return static_cast<ssize_t>(bytes.size());
-    }
     const auto stream = fileOf<Stream>(descriptor);
     if (stream == nullptr) {
-        return fail(ENOTCONN);
+        const auto socket = fileOf<Datagrams>(descriptor);
+        if (socket == nullptr) {
+            return fail(ENOTCONN);
+        }
+        current()->kernel.send(*socket, bytes);
+        return static_cast<ssize_t>(bytes.size());
     }
     if (stream->state == Stream::State::Connecting) {
         return fail(EAGAIN);
