@@ -350,10 +350,12 @@ void Fleet::faultOfWorker(Random& random) {
     }
 }
 
-/// No decision depends on the clock of a node.
+/// No decision depends on the clock of a node, but nginx's resolver uses what it knows by it.
 void Fleet::moveClock(Random& random) {
-    Machine& machine = *machines_[random.below(machines_.size())];
+    const std::size_t node = random.below(machines_.size());
+    Machine& machine = *machines_[node];
     const Time step = random.between(-3600, 3600) * kSecond;
+    history_.nodeClockMoved(node, schedule_.now(), step);
     note("clock of node " + textOf(machine.host) + " set by " + std::to_string(step / kSecond) + " s");
     machine.wallAhead += step;
 }

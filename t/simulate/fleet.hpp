@@ -58,6 +58,7 @@ class Fleet final : AppServer::Witness {
         }
         void united() override { fleet.history_.united(store, fleet.schedule_.now()); }
         void clockMoved() override { fleet.history_.clockMoved(store, fleet.schedule_.now()); }
+        void hasOtherAddress() override { fleet.history_.hasOtherAddress(store, fleet.schedule_.now()); }
         void failed(const std::string& what) override {
             fleet.failure_ = fleet.failure_.empty() ? what : fleet.failure_;
         }

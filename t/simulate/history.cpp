@@ -134,12 +134,29 @@ Share History::shareOf(const Event& event, const Limit& limit) const {
 }
 
 bool History::isFaulty(const Event& event) const {
-    return isNear(event, faults_);
+    return isNear(event, faults_) || mayHaveOldAddress(event);
 }
 
 bool History::isOfFaultyWorker(const Event& event) const {
     const auto found = workerFaults_.find(event.node);
     return found != workerFaults_.end() && isNear(event, found->second);
+}
+
+/// True if a server of the request has moved, and its node may not have learned it.
+bool History::mayHaveOldAddress(const Event& event) const {
+    const auto found = oldAddresses_.find(event.node);
+    if (found == oldAddresses_.end()) {
+        return false;
+    }
+    const auto hasMoved = [&](std::size_t number) {
+        const auto moves = moves_.find(plan_.limits[number].storeOf(event.key));
+        return moves != moves_.end() && moves->second.front() <= event.answered;
+    };
+    const auto isOld = [&](const Interval& old) {
+        return old.begin <= event.answered && event.sent <= old.end + kFaultLasts;
+    };
+    return std::ranges::any_of(found->second, isOld) &&
+           std::ranges::any_of(plan_.locations[event.location].limits, hasMoved);
 }
 
 /// Where a NAME may have a record, the limits of a request are asked in several calls, and one of them may be lost.

@@ -101,6 +101,12 @@ class History {
         clockMoves_[store].push_back(time);
     }
 
+    /// Its name means another machine.
+    void hasOtherAddress(std::size_t store, Time time) { moves_[store].push_back(time); }
+
+    /// nginx's resolver uses what it knows for as much longer as the clock of its node is set back.
+    void nodeClockMoved(std::size_t node, Time time, Time step) { oldAddresses_[node].push_back({time, time - step}); }
+
     /// Two servers may decide, each for itself, until united().
     void divided(std::size_t store, Time time) { divisions_[store].push_back({time, 0}); }
     /// One of them has done this, which is lost.
@@ -126,6 +132,7 @@ class History {
     Share shareOf(const Event& event, const Limit& limit) const;
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
+    bool mayHaveOldAddress(const Event& event) const;
     bool isCounted(const Event& event, const Limit& limit) const;
     Time lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) const;
     Time lossBefore(const Limit& limit, std::size_t key, Time time) const;
@@ -171,9 +178,11 @@ class History {
     /// Answers by records, by NAME and node; true: denials.
     std::map<std::tuple<std::string, std::size_t, bool>, std::vector<Interval>> overridden_;
     std::vector<Time> faults_;
-    std::map<std::size_t, std::vector<NameRecord>> records_;  // by limit
-    std::map<std::size_t, std::vector<Time>> clockMoves_;     // by store
-    std::map<std::size_t, std::vector<Time>> workerFaults_;   // by node
+    std::map<std::size_t, std::vector<NameRecord>> records_;     // by limit
+    std::map<std::size_t, std::vector<Time>> clockMoves_;        // by store
+    std::map<std::size_t, std::vector<Time>> workerFaults_;      // by node
+    std::map<std::size_t, std::vector<Time>> moves_;             // by store
+    std::map<std::size_t, std::vector<Interval>> oldAddresses_;  // by node
 };
 
 /// For messages.

@@ -90,6 +90,7 @@ class Scale final : public StoreWitness {
     void lostWrite(const std::vector<std::string>&) override { lostWrites_++; }
     void united() override {}
     void clockMoved() override {}
+    void hasOtherAddress() override {}
     void failed(const std::string& what) override { throw std::runtime_error(what); }
 
     std::string configuration() const;

@@ -228,6 +228,7 @@ void Store::move(RedisHost& redis) {
     host = host == first_ ? first_ + kOther : first_;
     witness_.noted("on another machine, " + textOf(host));
     witness_.disturbed();
+    witness_.hasOtherAddress();
     redis.moveTo(host);
 }
 

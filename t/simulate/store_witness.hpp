@@ -20,6 +20,8 @@ struct StoreWitness {
     virtual void united() = 0;
     /// The clock of the servers was set.
     virtual void clockMoved() = 0;
+    /// A server has another address from now on.
+    virtual void hasOtherAddress() = 0;
     /// A failure.
     virtual void failed(const std::string& what) = 0;
 
