@@ -345,6 +345,9 @@ void Fleet::faultOfWorker(Random& random) {
             break;
         default:
             note("node reloaded");
+            if (plan_.hasOtherZone) {
+                history_.hasNewZone(number, schedule_.now());
+            }
             node.configure(configuration(random.once(2)), static_cast<int>(plan_.workers));
             break;
     }

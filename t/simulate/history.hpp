@@ -101,6 +101,9 @@ class History {
         clockMoves_[store].push_back(time);
     }
 
+    /// The node knows of no record, until it reads them again. Its older workers finish with the zone that they have.
+    void hasNewZone(std::size_t node, Time time) { newZones_[node].push_back(time); }
+
     /// Its name means another machine.
     void hasOtherAddress(std::size_t store, Time time) { moves_[store].push_back(time); }
 
@@ -153,6 +156,7 @@ class History {
     // of_names.cpp
     const std::vector<NameRecord>& recordsOf(const Limit& limit) const;
     bool mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const;
+    Time newZoneBefore(const Event& event) const;
     bool hasBeenRead(const NameRecord& record, const Event& event) const;
     bool hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const;
     bool mustObey(const Limit& limit, NameRecord::What what, const Event& event) const;
@@ -181,6 +185,7 @@ class History {
     std::map<std::size_t, std::vector<NameRecord>> records_;     // by limit
     std::map<std::size_t, std::vector<Time>> clockMoves_;        // by store
     std::map<std::size_t, std::vector<Time>> workerFaults_;      // by node
+    std::map<std::size_t, std::vector<Time>> newZones_;          // by node
     std::map<std::size_t, std::vector<Time>> moves_;             // by store
     std::map<std::size_t, std::vector<Interval>> oldAddresses_;  // by node
 };

@@ -13,11 +13,11 @@
 
 extern "C" {
 
-/// Instead of nginx's ngx_shmem.c: all workers of a node get the same memory. The first one initialises it.
+/// Instead of nginx's ngx_shmem.c, for the only zone: all workers of a configuration get the same memory. The first one
+/// initialises it.
 ngx_int_t ngx_shm_alloc(ngx_shm_t* shm) {
     int isNew = 0;
-    shm->addr = static_cast<u_char*>(
-        simulateSharedMemory(reinterpret_cast<const char*>(shm->name.data), shm->name.len, shm->size, &isNew));
+    shm->addr = static_cast<u_char*>(simulateSharedMemory(shm->size, &isNew));
     shm->exists = isNew == 0;
     return shm->addr == nullptr ? NGX_ERROR : NGX_OK;
 }

@@ -36,6 +36,6 @@ __attribute__((visibility("default"))) void simulateInUse(void* memory, std::uin
 /// In the simulation: the worker has read the configuration, and serves.
 void simulateServing(void);
 
-/// In the simulation: the zone of this name and size of the node on which the process runs.
-void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew);
+/// In the simulation: the zone of the configuration whose worker runs.
+void* simulateSharedMemory(std::size_t size, int* isNew);
 }

@@ -48,8 +48,8 @@ Node::~Node() {
     }
     bury();
     nodes.erase(&machine_);
-    for (const auto& [name, memory] : memory_) {
-        munmap(memory.begin, memory.size);
+    for (const Memory& zone : zones_) {
+        munmap(zone.begin, zone.size);
     }
 }
 
@@ -59,7 +59,7 @@ Node& Node::of(const Machine& machine) {
 
 void Node::configure(const std::string& text, int workers) {
     auto generation = std::make_shared<Generation>();
-    generation->configuration.isReload = generation_ != nullptr;
+    generation->zoneBefore = generation_ == nullptr ? nullptr : generation_->zone;
     generation->file = folder_ + std::to_string(machine_.host) + "-" + std::to_string(generations_++) + ".conf";
     writeFile(generation->file, text);
     for (const auto& worker : workers_) {
@@ -139,8 +139,8 @@ void Node::replace(const Worker& killed) {
 void Node::unlock(const Worker& killed) {
     kernel_.schedule().after(drawn(random_, kUnlock),
                              [this, unlock = killed.copy->unlock(), pid = killed.process->pid] {
-                                 for (const auto& [name, memory] : memory_) {
-                                     unlock(memory.begin, pid);
+                                 for (const Memory& zone : zones_) {
+                                     unlock(zone.begin, pid);
                                  }
                              });
 }
@@ -154,7 +154,7 @@ void Node::resume(std::size_t worker) {
 }
 
 std::string Node::inUse(const std::function<bool(std::string_view)>& mayBeLeft) const {
-    if (workers_.empty() || memory_.empty()) {
+    if (workers_.empty() || generation_->zone == nullptr) {
         return {};
     }
     struct Found {
@@ -177,25 +177,34 @@ std::string Node::inUse(const std::function<bool(std::string_view)>& mayBeLeft) 
             },
     };
     const auto now = static_cast<std::uint64_t>((machine_.bootedBefore + kernel_.schedule().now()) / kMs);
-    workers_.front()->copy->inUse()(memory_.rbegin()->second.begin, now, &visitor);
+    workers_.front()->copy->inUse()(generation_->zone->begin, now, &visitor);
     return found.what;
 }
 
-void* Node::sharedMemory(const std::string& name, std::size_t size, bool& isNew) {
-    Memory& memory = memory_[name + "/" + std::to_string(size)];
-    isNew = memory.begin == nullptr;
-    if (isNew) {
+Node::Generation& Node::generationOfCurrent() {
+    const auto isCurrent = [](const auto& worker) { return worker->process.get() == current(); };
+    return *(*std::ranges::find_if(workers_, isCurrent))->generation;
+}
+
+void* Node::sharedMemory(std::size_t size, bool& isNew) {
+    Generation& generation = generationOfCurrent();
+    isNew = false;
+    if (generation.zone == nullptr && generation.zoneBefore != nullptr && generation.zoneBefore->size == size) {
+        generation.zone = generation.zoneBefore;
+        generation.configuration.isReload = true;
+    } else if (generation.zone == nullptr) {
         void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (begin == MAP_FAILED) {
             return nullptr;
         }
-        memory = {begin, size};
+        generation.zone = &zones_.emplace_back(begin, size);
+        isNew = true;
     }
-    return memory.begin;
+    return generation.zone->begin;
 }
 
 void Node::beginSteps() {
-    const Memory& memory = memory_.rbegin()->second;  // a world has one zone, of one size
+    const Memory& memory = *generationOfCurrent().zone;
     SharedSteps steps;
     steps.memory = {reinterpret_cast<std::uintptr_t>(memory.begin), memory.size};
     steps.between = betweenSwitches_;
@@ -211,10 +220,10 @@ void simulateServing(void) {
     simulate::Node::of(simulate::current()->machine).beginSteps();
 }
 
-void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew) {
+void* simulateSharedMemory(std::size_t size, int* isNew) {
     bool isFirst = false;
     simulate::Node& node = simulate::Node::of(simulate::current()->machine);
-    void* memory = node.sharedMemory(std::string(name, length), size, isFirst);
+    void* memory = node.sharedMemory(size, isFirst);
     *isNew = isFirst ? 1 : 0;
     return memory;
 }

@@ -1,8 +1,8 @@
 // A node: a machine whose workers are copies of nginx, which share a zone. It does what a master process does.
 #pragma once
 
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,23 +43,26 @@ class Node {
     /// What its zone has for requests, "" if nothing: a request that waits, or a log of a NAME that may not be left.
     std::string inUse(const std::function<bool(std::string_view)>& mayBeLeft) const;
 
-    /// The memory of this name; see simulateSharedMemory().
-    void* sharedMemory(const std::string& name, std::size_t size, bool& isNew);
+    /// The zone of the configuration whose worker runs: a reload with the same size keeps that of the one before.
+    void* sharedMemory(std::size_t size, bool& isNew);
 
     /// The steps in shared memory of the process that runs begin.
     void beginSteps();
 
   private:
+    struct Memory {
+        void* begin;
+        std::size_t size;
+    };
     struct Generation {
         SimulatedConfiguration configuration;
         std::string file;
-    };
-    struct Memory {
-        void* begin = nullptr;
-        std::size_t size = 0;
+        const Memory* zone = nullptr;        // nullptr: no worker has attached yet
+        const Memory* zoneBefore = nullptr;  // of the configuration before
     };
     struct Worker;
 
+    Generation& generationOfCurrent();
     void start(std::shared_ptr<Generation> generation, int number);
     void bury();
     void replace(const Worker& killed);
@@ -75,7 +78,7 @@ class Node {
     int generations_ = 0;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Worker>> dead_;  // timers may refer to them
-    std::map<std::string, Memory> memory_;       // by name and size: a reload with another size gets other memory
+    std::deque<Memory> zones_;
     std::uint64_t failures_ = 0;
 };
 

@@ -52,10 +52,20 @@ bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& e
            (hasBeenRead(latest, event) || (isOther && hasObeyed(limit, latest, event)));
 }
 
+/// Its node may have got a new zone then; 0: it has its first one.
+Time History::newZoneBefore(const Event& event) const {
+    const auto found = newZones_.find(event.node);
+    if (found == newZones_.end()) {
+        return 0;
+    }
+    const auto next = std::ranges::upper_bound(found->second, event.answered);
+    return next == found->second.begin() ? 0 : *(next - 1);
+}
+
 /// Nothing has kept the nodes from reading it.
 bool History::hasBeenRead(const NameRecord& record, const Event& event) const {
     const Time read = record.begin + kUntilRead + 8 * plan_.delay + plan_.timeout;
-    return event.sent >= read &&
+    return event.sent >= read && newZoneBefore(event) < record.begin &&
            std::ranges::none_of(faults_, [&](Time each) { return each >= record.begin - kDisturbed && each <= read; });
 }
 
@@ -66,8 +76,9 @@ bool History::hasObeyed(const Limit& limit, const NameRecord& record, const Even
     if (!isSeen || found == overridden_.end()) {
         return false;
     }
-    const auto first =
-        std::ranges::find_if(found->second, [&](const Interval& each) { return each.begin > record.begin; });
+    const Time newZone = newZoneBefore(event);
+    const Time since = newZone == 0 ? record.begin : std::max(record.begin, newZone + kDisturbed);
+    const auto first = std::ranges::find_if(found->second, [&](const Interval& each) { return each.begin > since; });
     return first != found->second.end() && first->end < event.sent;
 }
 

@@ -204,6 +204,7 @@ Plan drawAny(Random random) {
     for (StorePlan& store : plan.stores) {
         store.hasName = !store.isCluster() && store.replicas == 0 && random.once(3);
     }
+    plan.hasOtherZone = random.once(3);
     return plan;
 }
 
@@ -328,8 +329,8 @@ std::string Plan::configuration(const std::vector<std::string>& servers, Address
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
            "proxy_read_timeout 1h; "
            "proxy_next_upstream off;\n"
-           "sliding_log_zone 1m; sliding_log_on_error "
-        << onError << ";\n";
+           "sliding_log_zone "
+        << (isOther && hasOtherZone ? "1028k" : "1m") << "; sliding_log_on_error " << onError << ";\n";
     if (std::ranges::any_of(stores, &StorePlan::hasName)) {
         out << "resolver " << textOf(kNameServer.host) << " ipv6=off;\n";
     }

@@ -121,6 +121,7 @@ struct Plan {
     std::int64_t ofCost = 1;    // costs are so many times as large
     std::size_t regions = 1;
     std::string_view onError = "local";
+    bool hasOtherZone = false;  // after some reloads
 
     /// Some answers, and the leases, take so many times as long as in other worlds.
     std::int64_t longerAnswers() const { return slowness > 1 ? 100 : 1; }
