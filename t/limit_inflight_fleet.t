@@ -10,7 +10,7 @@ use Testbed qw(seed slow wait_until);
 use Testbed::Http qw(get field);
 use Testbed::Load::AtOnce;
 use Testbed::Metrics qw(scrape);
-use Testbed::Trial;
+use Testbed::Stopwatch;
 use Time::HiRes qw(sleep time);
 
 my $seed = seed();
@@ -56,7 +56,7 @@ my @looks;    # [from, to, seconds without CPU of all together]
 
 sub look {
     my $now  = time;
-    my %now  = map { $_ => Testbed::Trial::starved($_) } @watched;
+    my %now  = map { $_ => Testbed::Stopwatch::starved($_) } @watched;
     my $more = sum0 map { max(0, $now{$_} - ($starved{$_} // $now{$_})) } @watched;
     push @looks, [$looked_at // $now, $now, $more];
     ($looked_at, %starved) = ($now, %now);

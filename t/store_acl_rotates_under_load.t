@@ -8,7 +8,6 @@ use Testbed qw(wait_until slow);
 use Testbed::Acl qw(documented_rule);
 use Testbed::Load;
 use Testbed::Stopwatch;
-use Testbed::Trial;
 use Time::HiRes qw(sleep time);
 
 use constant { TIMEOUT => 0.15, LONGEST => 0.3 };
@@ -40,13 +39,12 @@ sub under_load {
     my ($code) = @_;
     my $load  = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
     my $calls = $redis->calls('evalsha');
-    my ($stolen, %starved) = (Testbed::Stopwatch::stolen(), map { $_ => Testbed::Trial::starved($_) } $nginx->workers);
+    my $watch = Testbed::Stopwatch->start($nginx->workers);
     wait_until('the load', 5, sub { $redis->calls('evalsha') > $calls + 20 });
     $code->();
     sleep 0.3;
     my $record = $load->stop;
-    my $delayed = Testbed::Stopwatch::stolen() - $stolen + Testbed::Load::Record::greatest(map { Testbed::Trial::starved($_) - ($starved{$_} // 0) } $nginx->workers);
-    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits longer than the timeout');
+    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $watch->delayed($nginx->workers), 'no request waits longer than the timeout');
     return $record;
 }
 

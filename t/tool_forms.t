@@ -59,7 +59,7 @@ for my $algorithm (@ALGORITHMS) {
             asked($algorithm, $key, $at, $limit, $window, rand() < 0.2 ? 'cost=' . (1 + int rand 3) : (), @delay);
         }
         my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $burst) : ();
-        my $record = any_record($limit);
+        my $record = $obeyed ? any_record($limit) : "limit=$limit until=0 since=$end by=somebody why=any text";
         $redis->cli('SET', "$key:override", $record) if $record;
         my $told = tool_json('inspect', $algorithm, $round, '--server', $redis->address, '--limit', $limit, '--window', "${window}ms", @more);
         next if !defined $told->{algorithm};    # none of its requests is logged

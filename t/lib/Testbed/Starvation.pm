@@ -8,7 +8,6 @@ use warnings;
 use parent -norequire, 'Testbed::Process';
 use Testbed::Process;
 use Testbed::Stopwatch;
-use Testbed::Trial;
 use Time::HiRes qw(sleep time);
 
 use constant EVERY => 0.05;
@@ -21,7 +20,7 @@ sub watch {
         $out->autoflush(1);
         my $parent = getppid;
         while (getppid == $parent) {
-            print {$out} join(' ', time, Testbed::Stopwatch::stolen(), map { Testbed::Trial::starved($_) } @pids), "\n";
+            print {$out} join(' ', time, Testbed::Stopwatch::stolen(), map { Testbed::Stopwatch::starved($_) } @pids), "\n";
             sleep EVERY;
         }
     });

@@ -4,15 +4,26 @@ package Testbed::Stopwatch;
 
 use strict;
 use warnings;
+use List::Util qw(max);
 use Testbed::Process;
 use Time::HiRes qw(time);
 
-sub start { my ($class) = @_; return bless { begin => time, disturbance => disturbance() }, $class }
+# The processes are those that delayed() is asked about, as far as they have begun.
+sub start {
+    my ($class, @pids) = @_;
+    return bless { begin => time, disturbance => disturbance(), stolen => stolen(), starved => { map { $_ => starved($_) } @pids } }, $class;
+}
 
 # Seconds since the start; seconds that the machine may have added; the difference.
 sub elapsed   { return time - $_[0]{begin} }
 sub disturbed { return disturbance() - $_[0]{disturbance} }
 sub net       { my ($self) = @_; return $self->elapsed - $self->disturbed }
+
+# Seconds that a busy machine adds to a wait for these processes: all CPUs' that the host took, and the most of one process.
+sub delayed {
+    my ($self, @pids) = @_;
+    return stolen() - $self->{stolen} + max(map { starved($_) - ($self->{starved}{$_} // 0) } @pids);
+}
 
 # Seconds since the machine was started in which a process waited for a CPU (pressure stall information) or the host gave
 # one to another machine (steal); as far as the kernel tells them.
@@ -23,5 +34,8 @@ sub disturbance {
 
 # The second part of that: the sum over all CPUs.
 sub stolen { return ((split ' ', Testbed::Process::slurp('/proc/stat'))[8] // 0) / 100 }
+
+# Seconds since its start in which a process had work but no CPU.
+sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/$pid/schedstat") || '0 0')[1] / 1e9 }
 
 1;

@@ -79,7 +79,7 @@ sub try_once {
     my @workers    = $nginx->workers;
     my ($sockets, $memory) = ($self->idle_sockets, $self->memory);
 
-    my ($stolen, %starved) = (Testbed::Stopwatch::stolen(), map { $_ => starved($_) } @workers);
+    my $watch = Testbed::Stopwatch->start(@workers);
     my %at = (begin => time);
     $fault{fault}->($self);
     sleep $lasts / 2;
@@ -97,8 +97,7 @@ sub try_once {
     Testbed::wait_until('Redis to decide more', 5, sub { $redis->calls('evalsha') >= $calls + 50 });
     my $record = $load->stop;
     ok($back, 'Redis decides again');
-    $self->{delayed} = Testbed::Stopwatch::stolen() - $stolen
-        + Testbed::Load::Record::greatest(map { starved($_) - ($starved{$_} // 0) } $nginx->workers);
+    $self->{delayed} = $watch->delayed($nginx->workers);
 
     $self->check_answers($record, $key, \%at, $reload, %fault);
     $self->check_log($logged->(), time - $at{begin}, $fault{logged});
@@ -106,9 +105,6 @@ sub try_once {
     $self->check_remains($sockets, $memory, $reload);
     return $record;
 }
-
-# Seconds in which a process had work but no CPU: the delay that a busy machine adds to every wait.
-sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/$pid/schedstat") || '0 0')[1] / 1e9 }
 
 sub check_answers {
     my ($self, $record, $key, $at, $reload, %fault) = @_;
