@@ -65,6 +65,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     }
     separateRegions();
     clients_.resize(plan_.nodes);
+    isOther_.resize(plan_.nodes);
     pause_ = plan_.slowness * random_.between(1, 20) * 250 * kUs;
     untilFault_ = random_.once(8) ? 0 : std::max(pause_ * random_.between(10, 300), 10 * kMs);
 }
@@ -344,13 +345,18 @@ void Fleet::faultOfWorker(Random& random) {
             moveClock(random);
             break;
         default:
-            note("node reloaded");
-            if (plan_.hasOtherZone) {
-                history_.hasNewZone(number, schedule_.now());
-            }
-            node.configure(configuration(random.once(2)), static_cast<int>(plan_.workers));
+            reload(number, random.once(2));
             break;
     }
+}
+
+void Fleet::reload(std::size_t node, bool isOther) {
+    note("node reloaded");
+    if (plan_.hasOtherZone && isOther != isOther_[node]) {
+        history_.hasNewZone(node, schedule_.now());
+    }
+    isOther_[node] = isOther;
+    nodes_[node]->configure(configuration(isOther), static_cast<int>(plan_.workers));
 }
 
 /// No decision depends on the clock of a node, but nginx's resolver uses what it knows by it.

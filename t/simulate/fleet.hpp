@@ -82,6 +82,7 @@ class Fleet final : AppServer::Witness {
     void fault();
     void faultOfWorker(Random& random);
     void moveClock(Random& random);
+    void reload(std::size_t node, bool isOther);
     void killWorker(Node& node, std::size_t worker, Random& random);
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
@@ -107,6 +108,7 @@ class Fleet final : AppServer::Witness {
     NameServer names_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;
+    std::vector<bool> isOther_;  // by node: it has the configuration of some reloads
     std::vector<std::vector<std::unique_ptr<HttpClient>>> clients_;  // by node
     std::map<std::uint64_t, Interval> underUpstream_;                // by the number of the request
     std::uint64_t requests_ = 0;

@@ -150,7 +150,7 @@ bool History::mayHaveOldAddress(const Event& event) const {
     }
     const auto hasMoved = [&](std::size_t number) {
         const auto moves = moves_.find(plan_.limits[number].storeOf(event.key));
-        return moves != moves_.end() && moves->second.front() <= event.answered;
+        return moves != moves_.end() && moves->second <= event.answered;
     };
     const auto isOld = [&](const Interval& old) {
         return old.begin <= event.answered && event.sent <= old.end + kFaultLasts;

@@ -105,10 +105,14 @@ class History {
     void hasNewZone(std::size_t node, Time time) { newZones_[node].push_back(time); }
 
     /// Its name means another machine.
-    void hasOtherAddress(std::size_t store, Time time) { moves_[store].push_back(time); }
+    void hasOtherAddress(std::size_t store, Time time) { moves_.try_emplace(store, time); }
 
     /// nginx's resolver uses what it knows for as much longer as the clock of its node is set back.
-    void nodeClockMoved(std::size_t node, Time time, Time step) { oldAddresses_[node].push_back({time, time - step}); }
+    void nodeClockMoved(std::size_t node, Time time, Time step) {
+        if (step < 0) {
+            oldAddresses_[node].push_back({time, time - step});
+        }
+    }
 
     /// Two servers may decide, each for itself, until united().
     void divided(std::size_t store, Time time) { divisions_[store].push_back({time, 0}); }
@@ -186,7 +190,7 @@ class History {
     std::map<std::size_t, std::vector<Time>> clockMoves_;        // by store
     std::map<std::size_t, std::vector<Time>> workerFaults_;      // by node
     std::map<std::size_t, std::vector<Time>> newZones_;          // by node
-    std::map<std::size_t, std::vector<Time>> moves_;             // by store
+    std::map<std::size_t, Time> moves_;                          // by store: the first one
     std::map<std::size_t, std::vector<Interval>> oldAddresses_;  // by node
 };
 

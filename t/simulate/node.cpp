@@ -59,7 +59,9 @@ Node& Node::of(const Machine& machine) {
 
 void Node::configure(const std::string& text, int workers) {
     auto generation = std::make_shared<Generation>();
-    generation->zoneBefore = generation_ == nullptr ? nullptr : generation_->zone;
+    if (generation_ != nullptr) {
+        generation->zoneBefore = generation_->zone != nullptr ? generation_->zone : generation_->zoneBefore;
+    }
     generation->file = folder_ + std::to_string(machine_.host) + "-" + std::to_string(generations_++) + ".conf";
     writeFile(generation->file, text);
     for (const auto& worker : workers_) {

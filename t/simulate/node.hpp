@@ -58,7 +58,7 @@ class Node {
         SimulatedConfiguration configuration;
         std::string file;
         const Memory* zone = nullptr;        // nullptr: no worker has attached yet
-        const Memory* zoneBefore = nullptr;  // of the configuration before
+        const Memory* zoneBefore = nullptr;  // of the last configuration that has one
     };
     struct Worker;
 

@@ -17,6 +17,9 @@ constexpr Time kRoundingOfClocks = 3 * kMs;
 /// A node that reads it may be disturbed before.
 constexpr Time kDisturbed = 3 * kSecond;
 
+/// Before a world begins, and what disturbed it then.
+constexpr Time kLongAgo = -kDisturbed;
+
 }  // namespace
 
 /// In the order in which they were written.
@@ -52,14 +55,14 @@ bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& e
            (hasBeenRead(latest, event) || (isOther && hasObeyed(limit, latest, event)));
 }
 
-/// Its node may have got a new zone then; 0: it has its first one.
+/// Its node got a new zone then; if it has its first one, long ago.
 Time History::newZoneBefore(const Event& event) const {
     const auto found = newZones_.find(event.node);
     if (found == newZones_.end()) {
-        return 0;
+        return kLongAgo;
     }
     const auto next = std::ranges::upper_bound(found->second, event.answered);
-    return next == found->second.begin() ? 0 : *(next - 1);
+    return next == found->second.begin() ? kLongAgo : *(next - 1);
 }
 
 /// Nothing has kept the nodes from reading it.
@@ -76,8 +79,7 @@ bool History::hasObeyed(const Limit& limit, const NameRecord& record, const Even
     if (!isSeen || found == overridden_.end()) {
         return false;
     }
-    const Time newZone = newZoneBefore(event);
-    const Time since = newZone == 0 ? record.begin : std::max(record.begin, newZone + kDisturbed);
+    const Time since = std::max(record.begin, newZoneBefore(event) + kDisturbed);
     const auto first = std::ranges::find_if(found->second, [&](const Interval& each) { return each.begin > since; });
     return first != found->second.end() && first->end < event.sent;
 }
