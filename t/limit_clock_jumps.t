@@ -47,14 +47,14 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     my ($what, $clock, $limits) = @$case;
     my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/short?k=1', '/long?k=1', '/free?k=%d'], rate => 240);
     sleep 1.2 * WINDOW;
-    my ($before, $stolen) = (time, Testbed::Stopwatch::stolen());
+    my ($before, $watch) = (time, Testbed::Stopwatch->start);
     $redis->set_clock($clock);
     my $jumped = time;    # requests in between may be decided by either clock
     sleep 0.6 * WINDOW;
     $nginx->reload;
     sleep 2.2 * WINDOW;
     my $record = $load->stop;
-    $stolen = Testbed::Stopwatch::stolen() - $stolen;
+    my $stolen = $watch->delayed;
     is($record->that(status => 0)->count + $record->that(status => 503)->count, 0, "an hour $what: Redis decides all");
 
     my $short = $record->that(path => qr/short/, status => 200);

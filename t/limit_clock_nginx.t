@@ -44,12 +44,11 @@ $behind->expect_in_log(qr/clock nginx: the clock of this node is/);
 # the clock of the node ahead is that of the logs from the beginning
 my @paths = map { "/$_?k=1" } @ALGORITHMS;
 get($ahead->port, $_) for @paths;
-my ($begin, $stolen) = (time, Testbed::Stopwatch::stolen());
+my $watch = Testbed::Stopwatch->start;
 my @loads = map { Testbed::Load->start($bed, $_->port, paths => \@paths, rate => 150) } $ahead, $behind;
 sleep 4.3 * WINDOW;
 my @records = map { $_->stop } @loads;
-my $took = time - $begin;
-$stolen = Testbed::Stopwatch::stolen() - $stolen;
+my ($took, $stolen) = ($watch->elapsed, $watch->delayed);
 
 for my $algorithm (@ALGORITHMS) {
     my @of       = map { $_->that(path => qr{/$algorithm\?}) } @records;

@@ -19,13 +19,18 @@ my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_})) } @ALGORI
 
 my $burst = 1;    # of a bucket
 
+sub record {
+    my ($what, $until) = @_;
+    return "$what until=$until since=" . int(time * 1000) . ' by=somebody why=any text';
+}
+
 # What a record beside the log may say; undef: there is none.
 sub any_record {
     my ($limit) = @_;
     return if rand() < 0.4;
     my $now  = int(time * 1000);
     my $what = ('allow', 'deny', 'limit=' . int rand 2 * $limit, 'limit=many')[rand 4];
-    return "$what until=" . (0, $now + 3_600_000, $now - 1)[rand 3] . " since=$now by=somebody why=any text";
+    return record($what, (0, $now + 3_600_000, $now - 1)[rand 3]);
 }
 
 # The reply to one request: admitted, now, remaining, reset, retry.
@@ -59,7 +64,7 @@ for my $algorithm (@ALGORITHMS) {
             asked($algorithm, $key, $at, $limit, $window, rand() < 0.2 ? 'cost=' . (1 + int rand 3) : (), @delay);
         }
         my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $burst) : ();
-        my $record = $obeyed ? any_record($limit) : "limit=$limit until=0 since=$end by=somebody why=any text";
+        my $record = $obeyed ? any_record($limit) : record("limit=$limit", 0);
         $redis->cli('SET', "$key:override", $record) if $record;
         my $told = tool_json('inspect', $algorithm, $round, '--server', $redis->address, '--limit', $limit, '--window', "${window}ms", @more);
         next if !defined $told->{algorithm};    # none of its requests is logged

@@ -8,7 +8,7 @@ use List::Util qw(max);
 use Testbed::Process;
 use Time::HiRes qw(time);
 
-# The processes are those that delayed() is asked about, as far as they have begun.
+# The processes that delayed() is asked about, as far as they have begun.
 sub start {
     my ($class, @pids) = @_;
     return bless { begin => time, disturbance => disturbance(), stolen => stolen(), starved => { map { $_ => starved($_) } @pids } }, $class;
@@ -19,10 +19,11 @@ sub elapsed   { return time - $_[0]{begin} }
 sub disturbed { return disturbance() - $_[0]{disturbance} }
 sub net       { my ($self) = @_; return $self->elapsed - $self->disturbed }
 
-# Seconds that a busy machine adds to a wait for these processes: all CPUs' that the host took, and the most of one process.
+# Seconds that a busy machine adds to a wait for these processes: what the host took of all CPUs, and the most for which
+# one of them had work but no CPU.
 sub delayed {
     my ($self, @pids) = @_;
-    return stolen() - $self->{stolen} + max(map { starved($_) - ($self->{starved}{$_} // 0) } @pids);
+    return stolen() - $self->{stolen} + max(0, map { starved($_) - ($self->{starved}{$_} // 0) } @pids);
 }
 
 # Seconds since the machine was started in which a process waited for a CPU (pressure stall information) or the host gave
