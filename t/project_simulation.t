@@ -46,7 +46,7 @@ SKIP: {
 
 # Worlds of each kind, and those that failed once.
 my $requests = Testbed::operations(9000, 3);
-for my $kind (qw(standalone sentinel cluster regions permits queues names)) {
+for my $kind (qw(standalone sentinel cluster regions permits queues names replaced)) {
     like(simulate('--world', $kind, qw(--seed 20 --requests), $requests)->{output}, qr/: no failure; trace/, "worlds with something of $kind keep their limits");
 }
 like(simulate('--world', 'slow', qw(--seed 20 --requests), $requests / 6)->{output}, qr/: no failure; trace/, 'worlds with windows of hours keep their limits');

@@ -346,6 +346,9 @@ void Fleet::faultOfWorker(Random& random) {
             break;
         default:
             reload(number, random.once(2));
+            if (!isReplacing_ && std::ranges::any_of(plan_.stores, &StorePlan::isReplaced) && random.once(2)) {
+                replaceServer(random);
+            }
             break;
     }
 }
@@ -357,6 +360,33 @@ void Fleet::reload(std::size_t node, bool isOther) {
     }
     isOther_[node] = isOther;
     nodes_[node]->configure(configuration(isOther), static_cast<int>(plan_.workers));
+}
+
+/// One node after the other gets another server of a store.
+void Fleet::replaceServer(Random& random) {
+    std::size_t store = random.below(stores_.size());
+    store = stores_[store]->isReplaced() ? store : 1 - store;
+    note("another server of store " + std::to_string(store));
+    isReplacing_ = true;
+    stores_[store]->useOtherServer();
+    history_.replaces(store, schedule_.now());
+    Time last = 0;
+    for (std::size_t node = 0; node < nodes_.size(); node++) {
+        const Time then = drawn(random, kSecond);
+        schedule_.after(then, [this, node, isOther = random.branch().once(2)]() { reload(node, isOther); });
+        last = std::max(last, then);
+    }
+    schedule_.after(last, [this, store] { watchReplaced(store); });
+}
+
+void Fleet::watchReplaced(std::size_t store) {
+    if (std::ranges::none_of(nodes_, [](const auto& node) { return node->hasOlder(); })) {
+        note("no worker has the former server");
+        history_.hasReplaced(store, schedule_.now());
+        isReplacing_ = false;
+    } else {
+        schedule_.after(100 * kMs, [this, store] { watchReplaced(store); });
+    }
 }
 
 /// No decision depends on the clock of a node, but nginx's resolver uses what it knows by it.

@@ -83,6 +83,8 @@ class Fleet final : AppServer::Witness {
     void faultOfWorker(Random& random);
     void moveClock(Random& random);
     void reload(std::size_t node, bool isOther);
+    void replaceServer(Random& random);
+    void watchReplaced(std::size_t store);
     void killWorker(Node& node, std::size_t worker, Random& random);
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
@@ -115,8 +117,9 @@ class Fleet final : AppServer::Witness {
     std::uint64_t underWay_ = 0;
     std::uint64_t faults_ = 0;
     std::uint16_t port_ = 1024;
-    Time pause_ = 0;       // between requests, on the average
-    Time untilFault_ = 0;  // the same between faults
+    bool isReplacing_ = false;  // a server
+    Time pause_ = 0;            // between requests, on the average
+    Time untilFault_ = 0;       // the same between faults
 };
 
 }  // namespace simulate

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <sstream>
 
 namespace simulate {
@@ -23,16 +24,19 @@ Time lifeOfPermits(const Limit& limit) {
     return limit.prefetch > 1 ? limit.window : 0;
 }
 
+/// Of the store of a log; none: there was nothing of the kind.
+std::span<const Interval> intervalsOf(const std::map<std::size_t, std::vector<Interval>>& ofStores, const Limit& limit,
+                                      std::size_t key) {
+    const auto found = ofStores.find(limit.storeOf(key));
+    return found == ofStores.end() ? std::span<const Interval>() : found->second;
+}
+
 /// Nothing that is used by `time` is of what ended before then, or was going on: permits that a limit took meanwhile
 /// are used for a window. 0: there was nothing.
 Time latestBefore(const std::map<std::size_t, std::vector<Interval>>& ofStores, const Limit& limit, std::size_t key,
                   Time time) {
-    const auto found = ofStores.find(limit.storeOf(key));
     Time latest = 0;
-    if (found == ofStores.end()) {
-        return latest;
-    }
-    for (const Interval& interval : found->second) {
+    for (const Interval& interval : intervalsOf(ofStores, limit, key)) {
         if (interval.begin <= time) {
             const bool goesOn = interval.end == 0;
             latest = std::max(latest, goesOn ? time : std::min(interval.end + lifeOfPermits(limit), time));
@@ -190,9 +194,29 @@ Time History::lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) 
     return latestBefore(losses_, limit, key, time);
 }
 
-/// What is admitted since then, and by `time`, is also in the log of the server that is the master now.
+/// What is admitted since then, and by `time`, is also in the log of the server that is the master now, or that all
+/// nodes have.
 Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
-    return std::max(lossInPlaceBefore(limit, key, time), latestBefore(divisions_, limit, key, time));
+    return std::max({lossInPlaceBefore(limit, key, time), latestBefore(divisions_, limit, key, time),
+                     latestBefore(replacements_, limit, key, time)});
+}
+
+/// A lost write may have admitted a limit once more, and so may another server.
+std::int64_t History::moreLimits(const Limit& limit, std::size_t key, Time begin, Time end) const {
+    const auto admits = [&](const Interval& each) {
+        return each.begin <= end && (each.end == 0 || each.end + lifeOfPermits(limit) >= begin);
+    };
+    return std::ranges::count_if(intervalsOf(replacements_, limit, key), admits) + lostWrites(limit, key, begin, end);
+}
+
+/// Of the interval, the time in which two servers may have decided.
+Time History::replacing(const Limit& limit, std::size_t key, Time begin, Time end) const {
+    Time sum = 0;
+    for (const Interval& each : intervalsOf(replacements_, limit, key)) {
+        const Time last = each.end == 0 ? end : std::min(each.end, end);
+        sum += std::max<Time>(last - std::max(each.begin, begin), 0);
+    }
+    return sum;
 }
 
 /// So many writes of the log are lost that may have admitted something in the interval.

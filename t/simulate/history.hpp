@@ -114,6 +114,10 @@ class History {
         }
     }
 
+    /// Some nodes may have another server than others, until hasReplaced(): each admits a limit.
+    void replaces(std::size_t store, Time time) { replacements_[store].push_back({time, 0}); }
+    void hasReplaced(std::size_t store, Time time) { replacements_[store].back().end = time; }
+
     /// Two servers may decide, each for itself, until united().
     void divided(std::size_t store, Time time) { divisions_[store].push_back({time, 0}); }
     /// One of them has done this, which is lost.
@@ -143,6 +147,8 @@ class History {
     bool isCounted(const Event& event, const Limit& limit) const;
     Time lossInPlaceBefore(const Limit& limit, std::size_t key, Time time) const;
     Time lossBefore(const Limit& limit, std::size_t key, Time time) const;
+    std::int64_t moreLimits(const Limit& limit, std::size_t key, Time begin, Time end) const;
+    Time replacing(const Limit& limit, std::size_t key, Time begin, Time end) const;
     std::int64_t lostWrites(const Limit& limit, std::size_t key, Time begin, Time end) const;
 
     // too_many.cpp
@@ -179,8 +185,9 @@ class History {
 
     const Plan& plan_;
     std::vector<Event> events_;
-    std::map<std::size_t, std::vector<Interval>> losses_;     // by store: what was decided by then may be lost
-    std::map<std::size_t, std::vector<Interval>> divisions_;  // by store
+    std::map<std::size_t, std::vector<Interval>> losses_;        // by store: what was decided by then may be lost
+    std::map<std::size_t, std::vector<Interval>> divisions_;     // by store
+    std::map<std::size_t, std::vector<Interval>> replacements_;  // by store
     /// By store and key: when it may have been written, and what the other server decided without it.
     std::map<std::pair<std::size_t, std::string>, std::vector<Interval>> lostWrites_;
     /// Answers by records, by NAME and node; true: denials.

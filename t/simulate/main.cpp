@@ -205,7 +205,7 @@ int main(int count, char** words) {
             "usage: simulate [--seconds N | --requests N] [--seed S] [--world WORLD] [--jobs N] [--steps] [--trace]\n"
             "                [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]\n"
             "       simulate --fleet NODESxWORKERS [--seed S]\n"
-            "WORLD: any, standalone, sentinel, cluster, regions, permits, queues, names, slow, large\n",
+            "WORLD: any, standalone, sentinel, cluster, regions, permits, queues, names, replaced, slow, large\n",
             stderr);
         return 2;
     }

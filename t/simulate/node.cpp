@@ -115,6 +115,10 @@ void Node::bury() {
     std::erase(workers_, nullptr);
 }
 
+bool Node::hasOlder() const {
+    return std::ranges::any_of(workers_, [](const auto& worker) { return worker->isOld; });
+}
+
 void Node::kill(std::size_t worker) {
     Worker& victim = *workers_[worker];
     simulate::kill(*victim.process);

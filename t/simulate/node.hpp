@@ -32,6 +32,7 @@ class Node {
     // ---- faults of a worker, which is one of those that live
 
     std::size_t living() const { return workers_.size(); }
+    bool hasOlder() const;
     void kill(std::size_t worker);
     /// So many steps in shared memory from now.
     void killAtStep(std::size_t worker, std::uint64_t step);

@@ -40,7 +40,8 @@ bool History::mayObey(const Limit& limit, NameRecord::What what, Time begin, Tim
 /// True if each decision of this request obeys a record that says this: all nodes had read it, and neither Redis nor
 /// another record has changed it since.
 bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& event) const {
-    if (clockMoves_.contains(limit.store) || losses_.contains(limit.store) || divisions_.contains(limit.store)) {
+    if (clockMoves_.contains(limit.store) || losses_.contains(limit.store) || divisions_.contains(limit.store) ||
+        replacements_.contains(limit.store)) {
         return false;
     }
     const std::vector<NameRecord>& all = recordsOf(limit);

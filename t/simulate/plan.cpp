@@ -205,6 +205,9 @@ Plan drawAny(Random random) {
         store.hasName = !store.isCluster() && store.replicas == 0 && random.once(3);
     }
     plan.hasOtherZone = random.once(3);
+    for (StorePlan& store : plan.stores) {
+        store.isReplaced = !store.isCluster() && store.replicas == 0 && !store.hasName && random.once(2);
+    }
     return plan;
 }
 
@@ -261,13 +264,15 @@ bool isOf(const Plan& plan, Kind kind) {
             return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.prefetch > 1; });
         case Kind::Names:
             return hasStore(&StorePlan::hasName);
+        case Kind::Replaced:
+            return hasStore(&StorePlan::isReplaced);
         case Kind::Queues:
             return std::ranges::any_of(plan.limits, [](const Limit& limit) { return limit.delay > 0; });
     }
     return false;
 }
 
-constexpr std::array<std::pair<std::string_view, Kind>, 10> kKindNames = {{{"any", Kind::Any},
+constexpr std::array<std::pair<std::string_view, Kind>, 11> kKindNames = {{{"any", Kind::Any},
                                                                            {"standalone", Kind::Standalone},
                                                                            {"sentinel", Kind::Sentinel},
                                                                            {"cluster", Kind::Cluster},
@@ -275,6 +280,7 @@ constexpr std::array<std::pair<std::string_view, Kind>, 10> kKindNames = {{{"any
                                                                            {"permits", Kind::Permits},
                                                                            {"queues", Kind::Queues},
                                                                            {"names", Kind::Names},
+                                                                           {"replaced", Kind::Replaced},
                                                                            {"slow", Kind::Slow},
                                                                            {"large", Kind::Large}}};
 

@@ -103,6 +103,7 @@ struct StorePlan {
     Scripts scripts = Scripts::ByNative;
     bool hasPassword = false;  // in a file
     bool hasName = false;      // its only server, which may be started on another machine
+    bool isReplaced = false;   // its only server, by another one, which knows nothing of its logs
 
     bool isCluster() const { return servers > 1; }
 };
@@ -146,7 +147,7 @@ struct Plan {
 };
 
 /// What a world may be asked to have: something of this is in its plan.
-enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Names, Slow, Large };
+enum class Kind { Any, Standalone, Sentinel, Cluster, Regions, Permits, Queues, Names, Replaced, Slow, Large };
 
 /// By its name in lower case; nullopt: there is none.
 std::optional<Kind> kindNamed(std::string_view name);

@@ -35,6 +35,7 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
       first_(first),
       keys_(keys),
       hasReplicas_(plan.replicas > 0),
+      isReplaced_(plan.isReplaced),
       passwordFile_(std::move(passwordFile)) {
     if (plan.hasName) {
         name_ = "redis" + std::to_string(first) + ".test";
@@ -44,7 +45,7 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         passwords_ = {"a"};
         writeFile(passwordFile_, passwords_.front());
     }
-    const std::size_t servers = plan.servers * (1 + plan.replicas);
+    const std::size_t servers = plan.servers * (1 + plan.replicas) + (plan.isReplaced ? 1 : 0);
     const NativeVersion version = plan.hasNative ? NativeVersion::Current : NativeVersion::None;
     const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
     for (std::size_t i = 0; i < servers; i++) {
@@ -91,6 +92,9 @@ std::string Store::directivesOfServers() const {
     }
     if (!name_.empty()) {
         return "server " + name_ + ":6379;";
+    }
+    if (isReplaced_) {
+        return "server " + numbered(used_) + ":6379;";
     }
     std::string text = cluster_ != nullptr ? "mode cluster; server" : "server";
     for (std::size_t i = 0; i < parts_.size(); i++) {
@@ -337,7 +341,7 @@ Time Store::wallClock() const {
 bool Store::set(const std::string& key, const std::string& value, Time lifetime) {
     RedisHost* host = cluster_ != nullptr    ? cluster_->ownerOf(key)
                       : failOver_ != nullptr ? &failOver_->master()
-                                             : parts_.front().redis.get();
+                                             : parts_[used_].redis.get();
     if (host == nullptr || !host->isUp()) {
         return false;
     }

@@ -49,6 +49,10 @@ class Store {
     /// Sets a key, which expires; false: nothing happens while the servers are not sure who has it.
     bool set(const std::string& key, const std::string& value, Time lifetime);
 
+    /// True if nginx is to have another server, which directives() tells.
+    bool isReplaced() const { return isReplaced_; }
+    void useOtherServer() { used_ = 1 - used_; }
+
     /// A fault drawn at random.
     void fault(Random random);
 
@@ -83,6 +87,8 @@ class Store {
     std::unique_ptr<FailOver> failOver_;  // by the Sentinels; nullptr: there are none
     std::size_t keys_;
     bool hasReplicas_;
+    bool isReplaced_;
+    std::size_t used_ = 0;  // of the servers, if the one is replaced by the other
     std::filesystem::path passwordFile_;
     std::vector<std::string> passwords_;  // that the servers accept; none: they need none
     bool isRotating_ = false;

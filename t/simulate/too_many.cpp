@@ -68,7 +68,7 @@ std::string History::tooManySince(const Limit& limit, const Log& log, const Sinc
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
-        const std::int64_t most = mostOf(limit, begin, end) * (limits + lostWrites(limit, keyOf(log), begin, end));
+        const std::int64_t most = mostOf(limit, begin, end) * (limits + moreLimits(limit, keyOf(log), begin, end));
         if (sum > most) {
             return admitted(sum, most, begin, end);
         }
@@ -77,7 +77,7 @@ std::string History::tooManySince(const Limit& limit, const Log& log, const Sinc
 }
 
 /// From any time on: a full bucket, what flows into it until then, and what is given back then. What was taken before
-/// left room for more to flow in.
+/// left room for more to flow in. Each of two servers has a bucket.
 std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
     for (const Share& first : log) {
         const Time begin = first.event->sent;
@@ -96,8 +96,9 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
             }
             sum += share.cost;
             const std::int64_t size = mostOf(limit, begin, end);
-            const std::int64_t full = size * (1 + lostWrites(limit, keyOf(log), begin, end));
-            const std::int64_t flows = size * (end - begin + kRounding) / limit.window + 1;
+            const std::int64_t full = size * (1 + moreLimits(limit, keyOf(log), begin, end));
+            const Time flowing = end - begin + replacing(limit, keyOf(log), begin, end);
+            const std::int64_t flows = size * (flowing + kRounding) / limit.window + 1;
             const std::int64_t most = full + flows + std::min(size, givenBack);
             if (sum > most) {
                 return admitted(sum, most, begin, end);
@@ -119,7 +120,9 @@ std::string History::tooManyInFlight(const Limit& limit, const Log& log) const {
             changes.emplace_back(end, -1);
         }
     }
-    const std::int64_t most = mostOf(limit, 0, changes.empty() ? 0 : std::ranges::max(changes).first);
+    const Time last = changes.empty() ? 0 : std::ranges::max(changes).first;
+    const std::int64_t servers = replacements_.contains(limit.storeOf(keyOf(log))) ? 2 : 1;
+    const std::int64_t most = mostOf(limit, 0, last) * servers;
     std::ranges::sort(changes);  // those that end before those that begin at the same time
     std::int64_t sum = 0;
     for (const auto& [time, change] : changes) {
