@@ -148,6 +148,7 @@ void Node::unlock(const Worker& killed) {
                                  for (const Memory& zone : zones_) {
                                      unlock(zone.begin, pid);
                                  }
+                                 machine_.formerPids.push_back(pid);
                              });
 }
 

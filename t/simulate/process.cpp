@@ -27,6 +27,17 @@ void begin() {
     swapcontext(&running->context, &simulation);
 }
 
+/// A machine with few process ids uses them again soon.
+int takePid(Machine& machine, Random& random) {
+    if (machine.formerPids.empty() || !random.once(2)) {
+        return machine.nextPid++;
+    }
+    std::swap(machine.formerPids[random.below(machine.formerPids.size())], machine.formerPids.back());
+    const int pid = machine.formerPids.back();
+    machine.formerPids.pop_back();
+    return pid;
+}
+
 void letGo(Process& process) {
     process.state = Process::State::Ended;
     process.machine.processes.erase(process.pid);
@@ -71,7 +82,7 @@ SharedMemory sharedOfRunning;
 Process::Process(Machine& machine, Kernel& kernel, Random random, std::function<void()> run)
     : machine(machine),
       kernel(kernel),
-      pid(machine.nextPid++),
+      pid(takePid(machine, random)),
       random(random),
       run(std::move(run)),
       stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {

@@ -23,6 +23,7 @@ struct Machine {
     Time wallAhead;     // of its wall clock, before the virtual time
     Time bootedBefore;  // the simulation began
     int nextPid = 1000;
+    std::vector<int> formerPids;  // of processes that are gone, which may be used again
     std::uint16_t nextPort = 20'000;
     std::map<int, Process*> processes;  // that have not ended
 };
