@@ -218,6 +218,7 @@ ok(wait_until('the store', 10, sub { says('/other?k=after' . rand) =~ /redis$/ }
 # ---- internal redirects
 
 is(statuses('/inside?k=a', 3), '200 200 429', 'a NAME in a dry run, enforced after a redirect: it denies there');
+ok(wait_until('the take-back', 5, sub { zcard('inside_before') < 3 }), 'a NAME in a dry run, enforced after a redirect: a denied request gives back');
 is(zcard('inside'), 2, 'a NAME in a dry run, enforced after a redirect: each request is logged once');
 is(zcard('inside_before'), 2, 'a NAME in a dry run, enforced after a redirect: a denied request leaves no entry of the first location');
 is(zcard('inside_after'), 2, 'a NAME in a dry run, enforced after a redirect: a dry limit there logs what is admitted');
