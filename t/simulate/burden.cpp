@@ -38,8 +38,9 @@ Burden::Second Burden::until(std::size_t second) const {
         return number < seconds_.size() ? seconds_[number] : Second{.workers = seconds_.back().workers};
     };
     Second sum = of(second);
-    if (second > 0) {
-        const Second before = of(second - 1);
+    const auto seconds = static_cast<std::size_t>((timeout_ + kSecond - 1) / kSecond);
+    for (std::size_t i = 1; i <= std::min(seconds, second); i++) {
+        const Second before = of(second - i);
         sum.workers = std::max(sum.workers, before.workers);
         sum.limits += before.limits;
         sum.ended += before.ended;
@@ -60,7 +61,8 @@ std::string Burden::check(const std::vector<RedisHost*>& servers, Time longestCa
         }
         const Second causes = until(second);
         const std::uint64_t connections = causes.workers * servers.size();
-        const auto repetitions = static_cast<std::uint64_t>(causes.faults > 0 ? timeout_ / kRepeated : 0);
+        const Time repeated = causes.faults > 0 ? std::min(timeout_, kSecond) : 0;
+        const auto repetitions = static_cast<std::uint64_t>(repeated / kRepeated);
         const std::uint64_t bytes = kOfCall * got.ofLogs + kOfRequest * causes.limits + kOfScript * got.scriptLoads +
                                     kOfGreeting * got.connects + kOfHealth * connections;
         // a worker that quits has no connection to spare: one for each request that had waited for its delay

@@ -40,7 +40,7 @@ class Burden {
     };
 
     Second& at(Time now);
-    /// Of that second and the one before it.
+    /// Of that second, and of those before it whose requests may still wait.
     Second until(std::size_t second) const;
 
     Time timeout_;
