@@ -25,7 +25,21 @@ sub new {
         $replica->cli('CLUSTER', 'REPLICATE', $self->id($master));
         Testbed::wait_until('a replica to be in step', 15, sub { ($replica->info('master_link_status') // '') eq 'up' }) or die "no replica\n";
     }
+    $self->wait_known(map { $_->[1] } @replicas);
     return $self;
+}
+
+# Waits until all nodes know that these are replicas. A master that takes one for a master does not vote for it, and it
+# asks for votes again a minute later.
+sub wait_known {
+    my ($self, @replicas) = @_;
+    my @ids = map { $self->id($_) } @replicas;
+    return Testbed::wait_until('all nodes to know the replicas', 30, sub {
+        !grep {
+            my $nodes = $_->cli('CLUSTER', 'NODES');
+            grep { $nodes !~ /^\Q$_\E \S+ \S*slave/m } @ids
+        } $self->nodes;
+    }) || die "no replica\n";
 }
 
 # A node that is not part of a cluster yet.
