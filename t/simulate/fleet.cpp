@@ -437,9 +437,14 @@ void Fleet::faultOfNetwork(Random& random) {
 /// The load and the faults end; after a while nothing must be left that nobody uses.
 std::string Fleet::settle() {
     constexpr Time kSilent = 10 * kSecond;
+    constexpr std::size_t kHeapOfWorker = 24'000;  // vectors keep their capacity
+    constexpr std::size_t kHeapOfServer = 6'000;   // that it has a connection to
     const Time quiet = plan_.quiet();
     schedule_.runUntil(schedule_.now() + quiet);
     const std::uint64_t calls = callsOfLogs();
+    if (underWay_ == 0) {
+        clients_.clear();  // nginx frees what it has for connections
+    }
     schedule_.runUntil(schedule_.now() + kSilent);
     if (!failure_.empty()) {
         return failure_;
@@ -465,6 +470,9 @@ std::string Fleet::settle() {
         if (const std::string left = node->inUse(mayBeLeft); !left.empty()) {
             return "left in the zone of a node: " + left;
         }
+        if (node->heap() > kHeapOfWorker + servers() * kHeapOfServer) {
+            return "a worker has " + std::to_string(node->heap()) + " bytes more than at its beginning";
+        }
     }
     for (const auto& store : stores_) {
         if (std::string tooMuch = burden_.check(store->servers(), plan_.longestCall()); !tooMuch.empty()) {
@@ -483,6 +491,14 @@ std::uint64_t Fleet::livingWorkers() const {
     std::uint64_t sum = 0;
     for (const auto& node : nodes_) {
         sum += node->living();
+    }
+    return sum;
+}
+
+std::size_t Fleet::servers() const {
+    std::size_t sum = 0;
+    for (const auto& store : stores_) {
+        sum += store->servers().size();
     }
     return sum;
 }

@@ -91,6 +91,7 @@ class Fleet final : AppServer::Witness {
     void separateRegions();
     HttpClient& clientOf(std::size_t node, Random random);
     std::string settle();
+    std::size_t servers() const;
     std::uint64_t callsOfLogs() const;
     std::uint64_t livingWorkers() const;
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "write_file.hpp"
@@ -115,6 +116,11 @@ void Node::bury() {
     std::erase(workers_, nullptr);
 }
 
+std::size_t Node::heap() const {
+    const auto bytesOf = [](const auto& worker) { return worker->process->heap.bytes(); };
+    return workers_.empty() ? 0 : std::ranges::max(workers_ | std::views::transform(bytesOf));
+}
+
 bool Node::hasOlder() const {
     return std::ranges::any_of(workers_, [](const auto& worker) { return worker->isOld; });
 }
@@ -224,6 +230,7 @@ void Node::beginSteps() {
 }  // namespace simulate
 
 void simulateServing(void) {
+    simulate::current()->heap.begin();
     simulate::Node::of(simulate::current()->machine).beginSteps();
 }
 

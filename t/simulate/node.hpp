@@ -44,6 +44,9 @@ class Node {
     /// What its zone has for requests, "" if nothing: a request that waits, or a log of a NAME that may not be left.
     std::string inUse(const std::function<bool(std::string_view)>& mayBeLeft) const;
 
+    /// The largest heap of a worker, in bytes, without what it had when it began to serve.
+    std::size_t heap() const;
+
     /// The zone of the configuration whose worker runs: a reload with the same size keeps that of the one before.
     void* sharedMemory(std::size_t size, bool& isNew);
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "heap.hpp"
 #include "kernel.hpp"
 
 namespace simulate {
@@ -61,6 +62,7 @@ struct Process {
     std::uint64_t wait = 0;      // the number of its waits: timeouts of earlier ones are void
     std::vector<std::shared_ptr<File>> files;
     SharedSteps steps;
+    Heap heap;
 
     std::function<void()> run;
     std::function<void()> continues;     // before it runs, each time
