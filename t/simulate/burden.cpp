@@ -69,7 +69,7 @@ std::string Burden::check(const std::vector<RedisHost*>& servers, Time longestCa
         const std::uint64_t waited = causes.faults > 0 ? causes.limits / 2 : 0;
         const std::array<Bound, 5> bounds = {
             {{"connects", got.connects, 6 * connections + 4 * causes.faults + waited},
-             {"SCRIPT LOAD", got.scriptLoads, 4 * connections + 2 * causes.faults},
+             {"SCRIPT LOAD", got.scriptLoads, 4 * connections * scripts_ + 2 * causes.faults},
              {"CLUSTER SLOTS", got.mapRequests, 2 * causes.workers + 4 * causes.faults},
              // where requests wait for a place, their log is asked in each turn
              {"calls of logs", got.ofLogs, (1 + repetitions) * causes.limits + causes.ended + 50 * connections + 100},

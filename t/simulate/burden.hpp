@@ -14,8 +14,9 @@ namespace simulate {
 class Burden {
   public:
     /// `timeout`: so long a request waits, while its call is repeated.
-    /// So many workers are started.
-    Burden(Time timeout, std::uint64_t workers) : timeout_(timeout), seconds_{{.workers = workers}} {}
+    /// So many workers are started, which use so many scripts.
+    Burden(Time timeout, std::uint64_t workers, std::uint64_t scripts)
+        : timeout_(timeout), scripts_(scripts), seconds_{{.workers = workers}} {}
 
     /// A request asks so many limits. So many workers live, those included that quit.
     void asked(Time now, std::uint64_t limits, std::uint64_t workers) {
@@ -44,6 +45,7 @@ class Burden {
     Second until(std::size_t second) const;
 
     Time timeout_;
+    std::uint64_t scripts_;
     std::vector<Second> seconds_;
 };
 

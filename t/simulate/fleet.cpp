@@ -34,7 +34,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
       kernel_(schedule_, random_.branch()),
       plan_(drawPlan(random_.branch(), world.kind)),
       history_(plan_),
-      burden_(plan_.timeout, plan_.nodes * plan_.workers),
+      burden_(plan_.timeout, plan_.nodes * plan_.workers, plan_.scripts()),
       names_(kernel_, kNameServer) {
     kernel_.wake = &wake;
     kernel_.usualLink().delay = plan_.delayOfNear;

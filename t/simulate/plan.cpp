@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <ranges>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -315,6 +316,14 @@ Time Plan::longestWindow() const {
         longest = limit.algorithm == Algorithm::Quota ? longest : std::max(longest, limit.window);
     }
     return longest;
+}
+
+std::size_t Plan::scripts() const {
+    std::set<Algorithm> used;
+    for (const Limit& limit : limits) {
+        used.insert(limit.algorithm);
+    }
+    return used.size();
 }
 
 Time Plan::quiet() const {

@@ -133,6 +133,9 @@ struct Plan {
     /// No call that names a log keeps a Redis for longer.
     Time longestCall() const { return (ofCost > 1 ? 10 : 2) * kMs; }
 
+    /// So many are in use: each algorithm has one.
+    std::size_t scripts() const;
+
     /// After so long without a request, nobody uses what is in a log.
     Time quiet() const;
 
