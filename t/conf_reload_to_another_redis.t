@@ -20,18 +20,10 @@ my $conf = conf(
     location /at  { sliding_log_limit moved_at key=$arg_k algorithm=inflight lease=1m limit=1; proxy_pass http://127.0.0.1:%%SILENT%%; }
 END
 );
-my @values = (SILENT => $silent->port);
-my $nginx  = $bed->nginx($conf, @values, REDIS => $former->address);
-my $port   = $nginx->port;
+my $nginx = $bed->nginx($conf, SILENT => $silent->port, REDIS => $former->address);
+my $port  = $nginx->port;
 
-# Until the former workers accept no request.
-sub reload_to {
-    my ($redis) = @_;
-    my $number = $nginx->logged(qr/gracefully shutting down/);
-    $nginx->configure($conf =~ s/%%REDIS%%/$redis->address/gre)->reload;
-    return wait_until('the former worker to stop listening', 15, sub { $nginx->logged(qr/gracefully shutting down/) > $number });
-}
-
+sub reload_to { my ($redis) = @_; return $nginx->configure($conf =~ s/%%REDIS%%/$redis->address/gre)->reload(told => 1) }
 sub three     { return join ' ', map { get($port, '/log?k=a')->{status} } 1 .. 3 }
 sub under_way { return join ' ', map { $_->cli('ZCARD', 'rl:sliding:moved_at:{a}') } $former, $other }
 

@@ -66,10 +66,8 @@ sub answer { my ($request) = @_; syswrite $request->[1], "HTTP/1.0 200 OK\r\nCon
 
 # Tells the worker to quit; the returned code waits for its end.
 sub reload_begins {
-    my %old  = map { $_ => 1 } $nginx->workers;
-    my $told = $nginx->logged(qr/gracefully shutting down/);
-    $nginx->signal('HUP');
-    wait_until('the old worker to be told', 15, sub { $nginx->logged(qr/gracefully shutting down/) > $told }) or die "no reload\n";
+    my %old = map { $_ => 1 } $nginx->workers;
+    $nginx->reload(told => 1);
     return sub { ok(wait_until('old workers to end', 15, sub { !grep { $old{$_} } $nginx->workers }), "$_[0]: the old worker ends") };
 }
 

@@ -123,12 +123,17 @@ sub all_serve {
 # The number of open sockets of all workers together.
 sub sockets { my ($self) = @_; return scalar grep { (readlink // '') =~ /^socket/ } map { glob "/proc/$_/fd/*" } $self->workers }
 
-# Reloads and waits for new workers; with gone => 1 until the old ones have ended, too.
+# Reloads and waits for new workers; with told => 1 until an old one knows that it is to quit, and accepts no connection,
+# and with gone => 1 until all of them have ended, too.
 sub reload {
     my ($self, %options) = @_;
-    my %old = map { $_ => 1 } $self->workers;
+    my %old  = map { $_ => 1 } $self->workers;
+    my $told = $self->logged(qr/gracefully shutting down/);
     $self->signal('HUP');
     Testbed::wait_until('new workers', 15, sub { grep { !$old{$_} } $self->workers }) or die "no reload\n";
+    if ($options{told}) {
+        Testbed::wait_until('an old worker to be told', 15, sub { $self->logged(qr/gracefully shutting down/) > $told }) or die "no reload\n";
+    }
     if ($options{gone}) {
         Testbed::wait_until('old workers to end', 20, sub { !grep { $old{$_} } $self->workers }) or fail('old workers end');
     }
