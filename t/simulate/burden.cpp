@@ -33,18 +33,17 @@ Burden::Second& Burden::at(Time now) {
     return seconds_[second];
 }
 
-Burden::Second Burden::until(std::size_t second) const {
+Burden::Second Burden::until(std::size_t second, std::size_t before) const {
     const auto of = [&](std::size_t number) {
         return number < seconds_.size() ? seconds_[number] : Second{.workers = seconds_.back().workers};
     };
     Second sum = of(second);
-    const auto seconds = static_cast<std::size_t>((timeout_ + kSecond - 1) / kSecond);
-    for (std::size_t i = 1; i <= std::min(seconds, second); i++) {
-        const Second before = of(second - i);
-        sum.workers = std::max(sum.workers, before.workers);
-        sum.limits += before.limits;
-        sum.ended += before.ended;
-        sum.faults += before.faults;
+    for (std::size_t i = 1; i <= std::min(before, second); i++) {
+        const Second earlier = of(second - i);
+        sum.workers = std::max(sum.workers, earlier.workers);
+        sum.limits += earlier.limits;
+        sum.ended += earlier.ended;
+        sum.faults += earlier.faults;
     }
     return sum;
 }
@@ -59,10 +58,11 @@ std::string Burden::check(const std::vector<RedisHost*>& servers, Time longestCa
         for (const RedisHost* server : servers) {
             got += second < server->seconds().size() ? server->seconds()[second] : Traffic();
         }
-        const Second causes = until(second);
+        const Second causes = until(second, 1);
+        const Second waiting = until(second, static_cast<std::size_t>((timeout_ + kSecond - 1) / kSecond));
         const std::uint64_t connections = causes.workers * servers.size();
-        const Time repeated = causes.faults > 0 ? std::min(timeout_, kSecond) : 0;
-        const auto repetitions = static_cast<std::uint64_t>(repeated / kRepeated);
+        const Time repeated = waiting.faults > 0 ? std::min(timeout_, kSecond) : 0;
+        const std::uint64_t repetitions = waiting.limits * static_cast<std::uint64_t>(repeated / kRepeated);
         const std::uint64_t bytes = kOfCall * got.ofLogs + kOfRequest * causes.limits + kOfScript * got.scriptLoads +
                                     kOfGreeting * got.connects + kOfHealth * connections;
         // a worker that quits has no connection to spare: one for each request that had waited for its delay
@@ -72,7 +72,7 @@ std::string Burden::check(const std::vector<RedisHost*>& servers, Time longestCa
              {"SCRIPT LOAD", got.scriptLoads, 4 * connections * scripts_ + 2 * causes.faults},
              {"CLUSTER SLOTS", got.mapRequests, 2 * causes.workers + 4 * causes.faults},
              // where requests wait for a place, their log is asked in each turn
-             {"calls of logs", got.ofLogs, (1 + repetitions) * causes.limits + causes.ended + 50 * connections + 100},
+             {"calls of logs", got.ofLogs, causes.limits + repetitions + causes.ended + 50 * connections + 100},
              {"bytes", got.bytes, bytes}}};
         for (const Bound& bound : bounds) {
             if (bound.got > bound.most) {

@@ -41,8 +41,8 @@ class Burden {
     };
 
     Second& at(Time now);
-    /// Of that second, and of those before it whose requests may still wait.
-    Second until(std::size_t second) const;
+    /// Of that second and so many before it.
+    Second until(std::size_t second, std::size_t before) const;
 
     Time timeout_;
     std::uint64_t scripts_;
