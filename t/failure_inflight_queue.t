@@ -74,7 +74,7 @@ for my $how (qw(killed hangs)) {
     my @rest = grep { $_->{backend} } @{ $two{local} }, $waiting{local};
     answer($_) for @rest;
     for my $one (@behind) {
-        decided($one) if !$one->{backend};
+        decided($one) if !$one->{backend} && !$one->{denied};
         answer($one)  if $one->{backend};
     }
     answer($_) for grep { $_->{backend} } map { @$_ } @two{qw(allow deny)};
