@@ -115,10 +115,11 @@ if sys.argv[1] == "serve":
     serve(Echo())
 elif sys.argv[1] == "collect":
     serve(Collector())
-elif sys.argv[1] == "streams":
-    obey(grpc.insecure_channel("127.0.0.1:" + sys.argv[2]), sys.argv[3])
 else:
     channel = grpc.insecure_channel("127.0.0.1:" + sys.argv[2])
-    for text in sys.argv[3:]:
-        tell(channel, text)
-os._exit(0)  # closes no channel: a stream that a status has ended may still send, and both wait for ever then
+    if sys.argv[1] == "streams":
+        obey(channel, sys.argv[3])
+    else:
+        for text in sys.argv[3:]:
+            tell(channel, text)
+    os._exit(0)  # closes no channel: a stream that a status has ended may still send, and both wait for ever then

@@ -365,7 +365,7 @@ void Fleet::reload(std::size_t node, bool isOther) {
 /// One node after the other gets another server of a store.
 void Fleet::replaceServer(Random& random) {
     std::size_t store = random.below(stores_.size());
-    store = stores_[store]->isReplaced() ? store : 1 - store;
+    store = plan_.stores[store].isReplaced ? store : 1 - store;
     note("another server of store " + std::to_string(store));
     isReplacing_ = true;
     stores_[store]->useOtherServer();

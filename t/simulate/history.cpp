@@ -31,6 +31,13 @@ std::span<const Interval> intervalsOf(const std::map<std::size_t, std::vector<In
     return found == ofStores.end() ? std::span<const Interval>() : found->second;
 }
 
+/// So many of these may have admitted something that is used in the interval. One without an end goes on.
+std::int64_t overlapping(std::span<const Interval> intervals, const Limit& limit, Time begin, Time end) {
+    return std::ranges::count_if(intervals, [&](const Interval& each) {
+        return each.begin <= end && (each.end == 0 || each.end + lifeOfPermits(limit) >= begin);
+    });
+}
+
 /// Nothing that is used by `time` is of what ended before then, or was going on: permits that a limit took meanwhile
 /// are used for a window. 0: there was nothing.
 Time latestBefore(const std::map<std::size_t, std::vector<Interval>>& ofStores, const Limit& limit, std::size_t key,
@@ -203,10 +210,7 @@ Time History::lossBefore(const Limit& limit, std::size_t key, Time time) const {
 
 /// A lost write may have admitted a limit once more, and so may another server.
 std::int64_t History::moreLimits(const Limit& limit, std::size_t key, Time begin, Time end) const {
-    const auto admits = [&](const Interval& each) {
-        return each.begin <= end && (each.end == 0 || each.end + lifeOfPermits(limit) >= begin);
-    };
-    return std::ranges::count_if(intervalsOf(replacements_, limit, key), admits) + lostWrites(limit, key, begin, end);
+    return overlapping(intervalsOf(replacements_, limit, key), limit, begin, end) + lostWrites(limit, key, begin, end);
 }
 
 /// Of the interval, the time in which two servers may have decided.
@@ -222,12 +226,7 @@ Time History::replacing(const Limit& limit, std::size_t key, Time begin, Time en
 /// So many writes of the log are lost that may have admitted something in the interval.
 std::int64_t History::lostWrites(const Limit& limit, std::size_t key, Time begin, Time end) const {
     const auto found = lostWrites_.find({limit.storeOf(key), limit.logOf(key)});
-    if (found == lostWrites_.end()) {
-        return 0;
-    }
-    return std::ranges::count_if(found->second, [&](const Interval& each) {
-        return each.begin <= end && each.end + lifeOfPermits(limit) >= begin;
-    });
+    return found == lostWrites_.end() ? 0 : overlapping(found->second, limit, begin, end);
 }
 
 }  // namespace simulate

@@ -49,8 +49,7 @@ class Store {
     /// Sets a key, which expires; false: nothing happens while the servers are not sure who has it.
     bool set(const std::string& key, const std::string& value, Time lifetime);
 
-    /// True if nginx is to have another server, which directives() tells.
-    bool isReplaced() const { return isReplaced_; }
+    /// directives() tells it. Only if the plan says so.
     void useOtherServer() { used_ = 1 - used_; }
 
     /// A fault drawn at random.
