@@ -109,13 +109,14 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
 }
 
 /// Those whose requests the upstream had at a time, which is surely between admission and end. A fault may outlast a
-/// lease, so what is near one does not count.
+/// lease, so what is near one does not count; neither does what a store may have lost before its end.
 std::string History::tooManyInFlight(const Limit& limit, const Log& log) const {
     std::vector<std::pair<Time, std::int64_t>> changes;
     for (const Share& share : log) {
         const Event& event = *share.event;
         const Time end = std::min(event.underUpstream.end, event.answered);
-        if (share.counts && event.underUpstream.begin > 0 && event.underUpstream.begin < end && !isFaulty(event)) {
+        const bool isKept = !isFaulty(event) && lossInPlaceBefore(limit, keyOf(log), end) < event.sent;
+        if (share.counts && event.underUpstream.begin > 0 && event.underUpstream.begin < end && isKept) {
             changes.emplace_back(event.underUpstream.begin, 1);
             changes.emplace_back(end, -1);
         }
