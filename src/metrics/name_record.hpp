@@ -19,7 +19,8 @@ namespace sliding_log {
 class NameRecord : public Owned<340> {
   public:
     /// How often it is read, and how long the latest reading counts.
-    static constexpr std::uint64_t kReadEveryMs = 900;  // workers look once a second
+    static constexpr std::uint64_t kReadEveryMs = 900;    // workers look once a second
+    static constexpr std::uint64_t kNobodyReadsMs = 300;  // so much later, it is read by nobody else
     static constexpr std::uint64_t kCountsForMs = 60'000;
     static constexpr std::uint64_t kTellEveryMs = 60'000;
 
@@ -31,6 +32,9 @@ class NameRecord : public Owned<340> {
 
     /// True for one worker, which is to read it now.
     bool isDue(std::uint64_t now) { return claimDue(dueMs_, now, kReadEveryMs); }
+
+    /// The same for a worker that leaves it to all others, which may have gone or have another zone.
+    bool isOverdue(std::uint64_t now) { return now >= kNobodyReadsMs && isDue(now - kNobodyReadsMs); }
 
     /// The time of its server, by which it ends, in ms since 1970. `told`: by the server itself; nullopt: it may not be
     /// asked. Then its clock goes on from where any worker has last seen it, or is `wallMs`, of this machine.

@@ -95,12 +95,12 @@ void NameRecords::Reading::tick() {
             break;
     }
     Server* server = owner_.store_.serverOf(hashSlot_);
-    if (server == nullptr || mustQuit()) {
+    if (server == nullptr) {
         return;
     }
     // a worker whose connection is in trouble leaves it to the others; in a cluster nobody may have asked that server
     // yet
-    isToRead_ = isToRead_ || ((server->hasReplied() || server->isIdle()) && record_.isDue(bootTimeMs()));
+    isToRead_ = isToRead_ || ((server->hasReplied() || server->isIdle()) && isDue());
     if (isToRead_) {
         server->connectIfIdle();
     }
@@ -108,6 +108,11 @@ void NameRecords::Reading::tick() {
         isToRead_ = isRedirected_ = false;
         send(*server, false);
     }
+}
+
+/// One that quits has no connection, and reads only what no newer worker does: that has another zone, or no such NAME.
+bool NameRecords::Reading::isDue() {
+    return mustQuit() ? record_.isOverdue(bootTimeMs()) : record_.isDue(bootTimeMs());
 }
 
 void NameRecords::Reading::send(Server& server, bool isAsking) {

@@ -42,6 +42,7 @@ class NameRecords {
 
       private:
         void replied(const redisReply* reply) override;
+        bool isDue();
         void send(Server& server, bool isAsking);
         void use(const redisReply& reply);
         bool follow(const redisReply& reply);

@@ -90,6 +90,10 @@ TEST(NameRecord, OneWorkerReadsIt) {
     EXPECT_FALSE(record.isDue(1000));
     EXPECT_FALSE(record.isDue(1899));
     EXPECT_TRUE(record.isDue(1900));
+    EXPECT_FALSE(record.isOverdue(3099));
+    EXPECT_TRUE(record.isOverdue(3100));
+    EXPECT_FALSE(record.isDue(3699));
+    EXPECT_TRUE(record.isDue(3700));
     EXPECT_TRUE(record.mayTell(1000));
     EXPECT_FALSE(record.mayTell(60'999));
     EXPECT_TRUE(record.mayTell(61'000));
