@@ -1,7 +1,6 @@
 #include "history.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <sstream>
 
@@ -17,8 +16,6 @@ constexpr Time kFaultLasts = 3 * kSecond;
 
 /// What nobody answered may count until then: the request may still have been on its way.
 constexpr Time kLate = 10 * kSecond;
-
-constexpr Time kNever = std::numeric_limits<Time>::max();
 
 Time lifeOfPermits(const Limit& limit) {
     return limit.prefetch > 1 ? limit.window : 0;

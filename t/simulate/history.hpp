@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -18,6 +20,8 @@ namespace simulate {
 
 /// Entries and blocks have milliseconds: two that are so much less than a window apart may be in different ones.
 constexpr Time kRounding = 2 * kMs;
+
+constexpr Time kNever = std::numeric_limits<Time>::max();
 
 /// 0: it has not begun, or not ended.
 struct Interval {
@@ -167,8 +171,9 @@ class History {
     const std::vector<NameRecord>& recordsOf(const Limit& limit) const;
     bool mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const;
     Time newZoneBefore(const Event& event) const;
-    bool hasBeenRead(const NameRecord& record, const Event& event) const;
-    bool hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const;
+    Time readBy(const NameRecord& record) const;
+    Time obeyedBy(const Limit& limit, NameRecord::What what, std::size_t node, Time since) const;
+    Time knownSince(const Limit& limit, std::span<const NameRecord> records, const Event& event) const;
     bool mustObey(const Limit& limit, NameRecord::What what, const Event& event) const;
     std::int64_t mostOf(const Limit& limit, Time begin, Time end) const;
     std::int64_t leastOf(const Limit& limit, Time begin, Time end) const;

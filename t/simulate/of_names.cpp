@@ -1,6 +1,7 @@
 // Records of whole NAMEs are obeyed: from two seconds after they were written, until they end, while Redis is away,
 // too; and nobody obeys one before, or long after.
 #include <algorithm>
+#include <span>
 
 #include "history.hpp"
 
@@ -50,10 +51,9 @@ bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& e
         return false;
     }
     const NameRecord& latest = *(next - 1);
-    const bool isOther = next - 1 == all.begin() || (next - 2)->what != what;
     return latest.what == what && event.answered < latest.end - kRoundingOfClocks &&
            (next == all.end() || next->begin > event.answered) &&
-           (hasBeenRead(latest, event) || (isOther && hasObeyed(limit, latest, event)));
+           knownSince(limit, std::span(all.begin(), next), event) < event.sent;
 }
 
 /// Its node got a new zone then; if it has its first one, long ago.
@@ -66,23 +66,43 @@ Time History::newZoneBefore(const Event& event) const {
     return next == found->second.begin() ? kLongAgo : *(next - 1);
 }
 
-/// Nothing has kept the nodes from reading it.
-bool History::hasBeenRead(const NameRecord& record, const Event& event) const {
+/// All nodes have read it by then, unless something may have kept one from that.
+Time History::readBy(const NameRecord& record) const {
     const Time read = record.begin + kUntilRead + 8 * plan_.delay + plan_.timeout;
-    return event.sent >= read && newZoneBefore(event) < record.begin &&
-           std::ranges::none_of(faults_, [&](Time each) { return each >= record.begin - kDisturbed && each <= read; });
+    const auto next = std::ranges::lower_bound(faults_, record.begin - kDisturbed);
+    return next == faults_.end() || *next > read ? read : kNever;
 }
 
-/// The node of this request has read it before, as another answer tells.
-bool History::hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const {
-    const auto found = overridden_.find({limit.name, event.node, record.what == NameRecord::What::Deny});
-    const bool isSeen = record.what == NameRecord::What::Deny || record.what == NameRecord::What::Allow;
+/// By then the node has answered by a record that says this, to a request that was sent later than `since`.
+Time History::obeyedBy(const Limit& limit, NameRecord::What what, std::size_t node, Time since) const {
+    const bool isSeen = what == NameRecord::What::Deny || what == NameRecord::What::Allow;
+    const auto found = overridden_.find({limit.name, node, what == NameRecord::What::Deny});
     if (!isSeen || found == overridden_.end()) {
-        return false;
+        return kNever;
     }
-    const Time since = std::max(record.begin, newZoneBefore(event) + kDisturbed);
     const auto first = std::ranges::find_if(found->second, [&](const Interval& each) { return each.begin > since; });
-    return first != found->second.end() && first->end < event.sent;
+    return first == found->second.end() ? kNever : first->end;
+}
+
+/// When the node of this request knew the last of these records: it had read it, or had obeyed it, as an answer tells
+/// that no earlier record explains. A node obeys one until its end, or until it knows a later one.
+Time History::knownSince(const Limit& limit, std::span<const NameRecord> records, const Event& event) const {
+    const Time newZone = newZoneBefore(event);
+    std::vector<Time> known;
+    for (const NameRecord& record : records) {
+        Time since = std::max(record.begin, newZone + kDisturbed);
+        Time isOther = kNever;  // from then on the node obeys a later one, that says something else
+        for (std::size_t i = known.size(); i-- > 0;) {
+            if (records[i].what == record.what) {
+                since = std::max(since, std::min(records[i].end + kUntilRead, isOther));
+            } else {
+                isOther = std::min(isOther, known[i]);
+            }
+        }
+        known.push_back(std::min(newZone < record.begin ? readBy(record) : kNever,
+                                 obeyedBy(limit, record.what, event.node, since)));
+    }
+    return known.back();
 }
 
 std::int64_t History::mostOf(const Limit& limit, Time begin, Time end) const {
