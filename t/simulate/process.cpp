@@ -1,5 +1,6 @@
 #include "process.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,8 +13,10 @@ constexpr std::size_t kStackBytes = 512 * 1024;
 /// What one turn of the event loop takes.
 constexpr Time kTurn = 20 * kUs;
 
-/// A process that is switched out continues after this, on the average; some later, as on a machine that is busy.
-constexpr Time kSwitchedOut = 5 * kUs;
+/// A process that is switched out continues after this, on the average; some later, as on a machine that is busy. Where
+/// that happens every few steps, a step takes no more than this.
+constexpr Time kSwitchedOut = 25 * kUs;
+constexpr Time kStep = 2 * kUs;
 constexpr Time kSwitchedOutLong = 5 * kMs;
 
 /// Of SharedSteps::untilKilled: that was now.
@@ -65,7 +68,7 @@ void runNow(Process& process) {
     errno = error;
     sharedOfRunning = {};
     running = nullptr;
-    process.busyUntil = process.kernel.schedule().now() + kTurn;
+    process.busyUntil = process.kernel.schedule().now() + (process.isSwitchedOut ? 0 : kTurn);
     if (process.state == Process::State::Ended) {
         letGo(process);
         if (process.steps.untilKilled == kKilled) {
@@ -147,7 +150,10 @@ void Process::step() {
         const auto next = drawn(random, static_cast<Time>(steps.between));
         steps.untilSwitch = static_cast<std::uint64_t>(next) + 1;
         const int error = errno;
-        sleepInKernel(drawn(random, random.once(1000) ? kSwitchedOutLong : kSwitchedOut));
+        isSwitchedOut = true;
+        const Time usual = std::min(kSwitchedOut, static_cast<Time>(steps.between) * kStep);
+        sleepInKernel(drawn(random, random.once(1000) ? kSwitchedOutLong : usual));
+        isSwitchedOut = false;
         errno = error;
     }
 }

@@ -58,6 +58,7 @@ struct Process {
     bool isStopped = false;      // SIGSTOP
     bool isInterrupted = false;  // by a signal: what it waits for ends
     bool isDue = false;          // to run again, but it is stopped
+    bool isSwitchedOut = false;  // at a step, in the middle of a turn
     Time busyUntil = 0;          // the CPU is in use
     std::uint64_t wait = 0;      // the number of its waits: timeouts of earlier ones are void
     std::vector<std::shared_ptr<File>> files;
