@@ -71,6 +71,7 @@ for my $policy (qw(noeviction volatile-ttl volatile-lru volatile-lfu volatile-ra
     }
     is($warnings->(), $is_unsafe ? 1 : 0, "$policy: the error log " . ($is_unsafe ? 'warns once' : 'does not warn'));
     next if $policy ne 'allkeys-lru';
+    $redis->cli('CONFIG', 'SET', 'maxmemory', '1gb');    # else each client that asks for the number may change it
     my $told = wait_until('the metrics', 15, sub {
         my $metrics = scrape($port);
         my $seen    = $metrics->value('sliding_log_redis_evicted_keys_total');
