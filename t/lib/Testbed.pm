@@ -53,13 +53,6 @@ sub free_port {
     return $socket->sockport;
 }
 
-# t/prove does not repeat this test: its failure is not due to a busy machine.
-sub never_excuse {
-    open my $file, '>>', $ENV{TEST_NEVER_EXCUSED} // '/dev/null';
-    print $file "$0\n";
-    return;
-}
-
 # Polls until the code returns true. Returns its value, or undef after the deadline (seconds).
 sub wait_until {
     my ($what, $deadline, $code) = @_;
