@@ -232,7 +232,8 @@ void FailOver::replaceMaster() {
         return;
     }
     witness_.noted("fail-over");
-    kernel_.schedule().after(lasting(random_, 200 * kMs), [this, old = promote()] { demote(old); });
+    const std::size_t old = promote();
+    kernel_.schedule().after(lasting(random_, 200 * kMs), [this, old] { demote(old); });
 }
 
 void FailOver::demote(std::size_t old) {

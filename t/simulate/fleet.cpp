@@ -56,9 +56,9 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     constexpr std::array<std::uint64_t, 4> kBetweenSwitches = {3, 20, 100, 1000};
     const std::uint64_t betweenSwitches = kBetweenSwitches[random_.below(kBetweenSwitches.size())];
     for (std::size_t i = 0; i < plan_.nodes; i++) {
-        machines_.push_back(std::make_unique<Machine>(kFirstNode + static_cast<Host>(i),
-                                                      kBeginning + random_.between(-5'000, 5'000) * kMs,
-                                                      random_.between(0, 100'000) * kSecond));
+        const Time bootedBefore = random_.between(0, 100'000) * kSecond;
+        const Time wallAhead = kBeginning + random_.between(-5'000, 5'000) * kMs;
+        machines_.push_back(std::make_unique<Machine>(kFirstNode + static_cast<Host>(i), wallAhead, bootedBefore));
         nodes_.push_back(std::make_unique<Node>(kernel_, *machines_.back(), surroundings.copies, surroundings.folder,
                                                 random_.branch(), surroundings.hasSteps ? betweenSwitches : 0));
         nodes_.back()->configure(text, static_cast<int>(plan_.workers));

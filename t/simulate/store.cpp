@@ -185,7 +185,8 @@ void Store::fault(Random random) {
             break;
         default:
             if (cluster_ != nullptr) {
-                cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random_.branch());
+                const Random random = random_.branch();
+                cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random);
             } else {
                 crash(true);
             }
