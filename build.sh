@@ -127,10 +127,10 @@ build_simulation() {
 
 # It has those of nginx's parts that what a module sees of nginx depends on (src/core/ngx_module.h), as Debian's nginx, and
 # few others.
-configured_for_simulation() { # FOLDER OPTIONS-OF-CC
+configured_for_simulation() { # FOLDER OPTIONS-OF-CC [CONFIGURE_ARGUMENT...]
     [ -d "$1" ] || cp -a "$out/nginx-sources" "$1"
     configured "$1" --prefix=/nonexistent --with-compat --with-debug --with-http_realip_module --with-http_dav_module \
-        --with-http_v2_module --with-cc-opt="$2" --add-module="$root"
+        --with-http_v2_module --with-cc-opt="$2" --add-module="$root" "${@:3}"
 }
 
 compiled_for_simulation() { # FOLDER

@@ -42,7 +42,7 @@ void __wrap_free(void* piece) {
     std::free(freed(piece));
 }
 
-// operator new(bytes), new (std::nothrow)(bytes), and delete(piece, bytes)
+// operator new(bytes), new (std::nothrow)(bytes), delete(piece), and delete(piece, bytes), which clang does without
 
 void* __wrap__Znwm(std::size_t bytes) {
     return took(::operator new(bytes), bytes);
@@ -52,7 +52,11 @@ void* __wrap__ZnwmRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& nothro
     return took(::operator new(bytes, nothrow), bytes);
 }
 
-void __wrap__ZdlPvm(void* piece, std::size_t) {
+void __wrap__ZdlPv(void* piece) {
     ::operator delete(freed(piece));
+}
+
+void __wrap__ZdlPvm(void* piece, std::size_t) {
+    __wrap__ZdlPv(piece);
 }
 }

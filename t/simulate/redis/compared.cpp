@@ -261,7 +261,7 @@ bool isOfServer(std::string_view command) {
 
 class Comparison {
   public:
-    Comparison(RealServer& real, const std::string& module, bool hasNative) : real_(real), hasNative_(hasNative) {
+    Comparison(RealServer& real, const std::string& module, bool hasNative) : real_(real) {
         for (const Scripts scripts : {Scripts::ByNative, Scripts::ByLua}) {
             if (scripts == Scripts::ByLua || !module.empty()) {
                 simulated_.push_back(
@@ -477,7 +477,6 @@ class Comparison {
     }
 
     RealServer& real_;
-    bool hasNative_;
     std::int64_t clockUs_ = 0;
     std::vector<std::unique_ptr<Simulated>> simulated_;
     std::map<std::string, Kind> kinds_;  // of scripts, by their SHA-1
