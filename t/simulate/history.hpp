@@ -158,6 +158,7 @@ class History {
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
     std::string tooManySince(const Limit& limit, const Log& log, const Since& since, std::int64_t limits) const;
+    std::int64_t takenBackForOthers(const Limit& limit, const Log& log, Time begin, Time end) const;
     std::string tooManyOfBucket(const Limit& limit, const Log& log) const;
     std::string tooManyInFlight(const Limit& limit, const Log& log) const;
 

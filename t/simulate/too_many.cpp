@@ -69,11 +69,17 @@ std::string History::tooManySince(const Limit& limit, const Log& log, const Sinc
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
         const std::int64_t most = mostOf(limit, begin, end) * (limits + moreLimits(limit, keyOf(log), begin, end));
-        if (sum > most) {
+        if (sum > most && sum > most + takenBackForOthers(limit, log, begin, end)) {
             return admitted(sum, most, begin, end);
         }
     }
     return {};
+}
+
+/// After a step of the clock and a loss, a take-back that knows no name finds entries of others, of the same time.
+std::int64_t History::takenBackForOthers(const Limit& limit, const Log& log, Time begin, Time end) const {
+    const bool hasNames = limit.algorithm == Algorithm::Log;
+    return !hasNames && hasClockMoved(limit.storeOf(keyOf(log)), begin, end) ? givenBackAfter(limit, log, begin) : 0;
 }
 
 /// From any time on: a full bucket, what flows into it until then, and what is given back then. What was taken before
