@@ -13,11 +13,12 @@ constexpr std::size_t kStackBytes = 512 * 1024;
 /// What one turn of the event loop takes.
 constexpr Time kTurn = 20 * kUs;
 
-/// A process that is switched out continues after this, on the average; some later, as on a machine that is busy. Where
-/// that happens every few steps, a step takes no more than this.
+/// A process that is switched out continues after this, on the average; some later, as on a machine that is busy.
 constexpr Time kSwitchedOut = 25 * kUs;
-constexpr Time kStep = 2 * kUs;
 constexpr Time kSwitchedOutLong = 5 * kMs;
+
+/// No more for each step until then, on the average, so that a decision of hundreds of steps does not take too long.
+constexpr Time kStep = 2 * kUs;
 
 /// Of SharedSteps::untilKilled: that was now.
 constexpr std::uint64_t kKilled = ~std::uint64_t{0};

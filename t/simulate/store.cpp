@@ -185,8 +185,8 @@ void Store::fault(Random random) {
             break;
         default:
             if (cluster_ != nullptr) {
-                const Random random = random_.branch();
-                cluster_->moveSlotOf(std::to_string(random_.below(keys_)), random);
+                const Random ofMove = random_.branch();
+                cluster_->moveSlotOf(std::to_string(random_.below(keys_)), ofMove);
             } else {
                 crash(true);
             }

@@ -69,6 +69,7 @@ std::string History::tooManySince(const Limit& limit, const Log& log, const Sinc
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
         const std::int64_t most = mostOf(limit, begin, end) * (limits + moreLimits(limit, keyOf(log), begin, end));
+        // counted only where the sum is too large otherwise, since that is seldom
         if (sum > most && sum > most + takenBackForOthers(limit, log, begin, end)) {
             return admitted(sum, most, begin, end);
         }
