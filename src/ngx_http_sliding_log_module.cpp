@@ -117,6 +117,7 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
         return NGX_ERROR;
     }
     finalizeReservations(*main);
+    prepareChecks(*main);
     if (main->limits.nelts > 0) {
         warnOfLoadOrder(cf);
     }

@@ -147,6 +147,33 @@ bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, c
            (!isAlone && isRehearsed == level.isRehearsed(other));
 }
 
+Check preparedCheck(const LimitSettings& limit) {
+    const LogSettings& log = *limit.log;
+    const bool isRefunded = limit.refunds && limit.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
+    Check check;
+    check.algorithm = log.algorithm;
+    check.named = limit.id != nullptr;
+    check.limit = limit.limit;
+    check.windowMs = log.windowMs;
+    check.cap = log.longest;
+    check.ttlMs = log.ttlMs();
+    check.cost = limit.cost;
+    check.countsAll = limit.countsAll;
+    check.leavesWithClient = isRefunded || traitsOf(log.algorithm).countsUnderWay;
+    check.delayMs = limit.reservesMs();
+    check.aheadMs = log.aheadMs;
+    check.blockMs = limit.blockMs;
+    check.blockTimes = limit.blockTimes;
+    check.escalates = log.escalates != 0;
+    check.sample = log.sample;
+    check.prefetch = limit.cost > 0 ? limit.prefetch : 1;
+    check.permitLifeMs = log.permitLifeMs;
+    if (takes(log.algorithm, Parameter::Burst)) {
+        check.burst = limit.burst > 0 ? limit.burst : limit.limit;
+    }
+    return check;
+}
+
 /// Whether a resolver has name servers: nginx has an array of connections to them, Angie a list.
 template <typename Connections>
 bool hasAny(const Connections& connections) {
@@ -217,6 +244,12 @@ void finalizeReservations(const MainSettings& main) {
                 log.longest = log.cap == 0 ? 0 : withReservations(log);
             }
         }
+    }
+}
+
+void prepareChecks(const MainSettings& main) {
+    for (LimitSettings* limit : std::span(static_cast<LimitSettings**>(main.limits.elts), main.limits.nelts)) {
+        limit->check = preparedCheck(*limit);
     }
 }
 

@@ -13,4 +13,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf);
 /// asked with it, so these logs get room for reservations.
 void finalizeReservations(const MainSettings& main);
 
+/// To be called at last: sets what each limit asks for a request, which copies it.
+void prepareChecks(const MainSettings& main);
+
 }  // namespace sliding_log

@@ -31,6 +31,16 @@ bool hasVariables(const ngx_http_complex_value_t& value) {
     return value.lengths != nullptr;
 }
 
+/// The index of the variable that the text is; NGX_ERROR: it is something else.
+ngx_int_t variableOf(const ngx_http_complex_value_t& value) {
+    const std::string_view text = view(value.value);
+    const std::size_t signs = text.starts_with("${") ? std::string_view("${}").size() : 1;
+    const auto isAll = [&](std::string_view name) { return name.size() + signs == text.size(); };
+    // nginx lists all variables that it flushes first; the end is -1
+    const bool isOne = value.flushes != nullptr && value.flushes[1] == static_cast<ngx_uint_t>(NGX_ERROR);
+    return isOne && usesVariable(text, isAll) ? static_cast<ngx_int_t>(value.flushes[0]) : NGX_ERROR;
+}
+
 /// A whole number, or a text with variables that is to give one.
 char* setCount(ngx_conf_t* cf, Parameter parameter, ngx_str_t& value, std::int64_t& count,
                ngx_http_complex_value_t*& variable) {
@@ -110,7 +120,11 @@ char* setKey(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
         return refuseValue(cf, Parameter::Key, "", "a text, as key=$sliding_log_client");
     }
     draft.limit.key = compile(cf, value);
-    return draft.limit.key == nullptr ? kConfError : kConfOk;
+    if (draft.limit.key == nullptr) {
+        return kConfError;
+    }
+    draft.limit.keyVariable = variableOf(*draft.limit.key);
+    return kConfOk;
 }
 
 char* setLimitNumber(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {

@@ -34,16 +34,16 @@ namespace sliding_log {
 struct Decision {
     static constexpr std::int64_t kUnknownLimit = -1;  // a variable of it has no valid value
 
-    const LimitSettings* settings;
-    const RedisSettings* home;  // its store for this request; nullptr: that of this node
-    std::int64_t limit;         // that decides
-    Source source;
-    const Verdict* verdict;                      // nullptr: not asked, or the store could not decide
-    std::uint64_t loggedMs;                      // by the clock of the store, for a take-back
-    bool logged;                                 // the request is in the log
-    bool isLeaving;                              // its entries are to be taken back
-    std::size_t nth;                             // position in the configuration, within its round
-    std::string_view key;                        // the name of the log in its store; empty if a value is invalid
+    const LimitSettings* settings = nullptr;
+    const RedisSettings* home = nullptr;  // its store for this request; nullptr: that of this node
+    std::int64_t limit = 0;               // that decides
+    Source source = {};
+    const Verdict* verdict = nullptr;            // nullptr: not asked, or the store could not decide
+    std::uint64_t loggedMs = 0;                  // by the clock of the store, for a take-back
+    bool logged = false;                         // the request is in the log
+    bool isLeaving = false;                      // its entries are to be taken back
+    std::size_t nth = 0;                         // position in the configuration, within its round
+    std::string_view key{};                      // the name of the log in its store; empty if a value is invalid
     LateReply* lateReply = nullptr;              // set if Redis did not reply in time and may have logged the request
     std::int64_t queuedMs = 0;                   // it has waited so long for a place
     std::int64_t trueCost = Check::kNotSettled;  // by settle=, once known

@@ -49,11 +49,21 @@ Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, Param
     return Applies::Yes;
 }
 
-/// Evaluates the numbers that may be variables, and copies the settings that are constant.
+/// Evaluates the value of the key; false if memory is short. The value of one variable is not copied.
+bool evaluateKey(ngx_http_request_t* request, const LimitSettings& settings, ngx_str_t& value) {
+    if (settings.keyVariable == NGX_ERROR) {
+        return ngx_http_complex_value(request, settings.key, &value) == NGX_OK;
+    }
+    const ngx_http_variable_value_t* found =
+        ngx_http_get_flushed_variable(request, static_cast<ngx_uint_t>(settings.keyVariable));
+    const bool hasValue = found != nullptr && found->not_found == 0;
+    value = hasValue ? ngx_str_t{found->len, found->data} : ngx_str_t{};
+    return true;
+}
+
+/// Evaluates the numbers that are variables; the others are in the check already.
 Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Check& check) {
     const LogSettings& log = *settings.log;
-    check.limit = settings.limit;
-    check.cost = settings.cost;
     if (settings.limitVariable != nullptr) {
         const Applies applies =
             evaluateCount(request, log, Parameter::Limit, *settings.limitVariable, kLargestCount, check.limit);
@@ -62,6 +72,9 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
         }
         // a log never has more entries than its cap, so a larger limit would never deny
         check.limit = log.cap > 0 ? std::min(check.limit, log.cap) : check.limit;
+        if (takes(log.algorithm, Parameter::Burst) && settings.burst == 0) {
+            check.burst = check.limit;
+        }
     }
     if (settings.costVariable != nullptr) {
         const Applies applies = evaluateCount(request, log, Parameter::Cost, *settings.costVariable,
@@ -70,25 +83,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
             return applies;
         }
     }
-    check.algorithm = log.algorithm;
-    check.windowMs = log.windowMs;
-    check.cap = log.longest;
-    check.ttlMs = log.ttlMs();
     worker().leaseLength(log).applyTo(check);
-    check.countsAll = settings.countsAll;
-    const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
-    check.leavesWithClient = isRefunded || traitsOf(log.algorithm).countsUnderWay;
-    check.delayMs = settings.reservesMs();
-    check.aheadMs = log.aheadMs;
-    check.blockMs = settings.blockMs;
-    check.blockTimes = settings.blockTimes;
-    check.escalates = log.escalates != 0;
-    check.sample = log.sample;
-    check.prefetch = check.cost > 0 ? settings.prefetch : 1;
-    check.permitLifeMs = log.permitLifeMs;
-    if (takes(log.algorithm, Parameter::Burst)) {
-        check.burst = settings.burst > 0 ? settings.burst : check.limit;
-    }
     if (traitsOf(log.algorithm).countsPeriods) {
         check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(nowMs());
     }
@@ -167,7 +162,6 @@ bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable,
     if (ngx_http_complex_value(request, &variable, &id) != NGX_OK) {
         return false;
     }
-    check.named = true;
     check.id = view(id);
     if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names
         auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));
@@ -185,7 +179,7 @@ bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable,
 Applies evaluate(ngx_http_request_t* request, const Context* context, const LimitSettings& settings, Decision& decision,
                  Check& check) {
     ngx_str_t value;
-    if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
+    if (!evaluateKey(request, settings, value)) {
         return Applies::NoMemory;
     }
     if (value.len == 0) {
@@ -207,11 +201,14 @@ Applies evaluate(ngx_http_request_t* request, const Context* context, const Limi
     if (home != nullptr && settings.storeVariable != nullptr) {
         worker().store(*home).start();  // this may be the first request that needs it
     }
-    decision = {&settings, home, check.limit, home == nullptr ? Source::Local : Source::Redis, nullptr, 0, false,
-                false,     0,    {}};
+    decision.settings = &settings;
+    decision.home = home;
+    decision.source = home == nullptr ? Source::Local : Source::Redis;
     decision.configuredLimit = check.limit;
     check.hasOverride = home != nullptr && settings.log->obeysKeys();
-    obeyRecordOfName(decision, check);
+    if (settings.log->obeysName()) {
+        obeyRecordOfName(decision, check);
+    }
     decision.limit = check.limit;
     if (!writeKeys(request, settings, home, value, check)) {
         return Applies::NoMemory;

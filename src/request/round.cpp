@@ -17,20 +17,21 @@ namespace sliding_log {
 namespace {
 
 /// A round with room for all limits of the location, in one allocation, since every request needs one; nullptr if
-/// memory is short.
+/// memory is short. Decisions and checks are made when their limits are evaluated.
 Round* newRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun) {
     const std::size_t most = location.limits->nelts;
     static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Check) &&
                   alignof(Round) == alignof(Verdict) && alignof(Round) == alignof(Stage));
     static_assert(std::is_trivially_destructible_v<Stage>);
+    static_assert(std::is_trivially_copyable_v<Decision> && std::is_trivially_copyable_v<Check>);
     void* memory = ngx_palloc(
         request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Check) + sizeof(Verdict) + sizeof(Stage)));
     if (memory == nullptr) {
         return nullptr;
     }
     auto* round = new (memory) Round{};
-    round->decisions = new (round + 1) Decision[most]();
-    round->checks = new (round->decisions + most) Check[most]();
+    round->decisions = reinterpret_cast<Decision*>(round + 1);
+    round->checks = reinterpret_cast<Check*>(round->decisions + most);
     round->verdicts = new (round->checks + most) Verdict[most]();
     round->stages = reinterpret_cast<Stage*>(round->verdicts + most);
     round->isDryRun = isDryRun;
@@ -178,18 +179,17 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         if (round == nullptr) {
             return NGX_ERROR;
         }
-        Decision& decision = round->decisions[round->count];
-        Check& check = round->checks[round->count];
+        Decision& decision = *new (round->decisions + round->count) Decision{};
+        Check& check = *new (round->checks + round->count) Check(limit->check);
         refunds = refunds || limit->refunds;
         settles = settles || limit->settle != nullptr;
         switch (evaluate(request, context, *limit, decision, check)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
             case Applies::No:
-                check = {};
                 break;
             case Applies::Invalid:
-                decision = {limit, nullptr, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0, {}};
+                decision = {.settings = limit, .limit = Decision::kUnknownLimit, .source = Source::Invalid};
                 isInvalid = true;
                 [[fallthrough]];
             case Applies::Yes:

@@ -11,6 +11,7 @@
 
 #include "limit/algorithm.hpp"
 #include "limit/block_times.hpp"
+#include "limit/check.hpp"
 #include "limit/key.hpp"
 #include "ngx.hpp"
 
@@ -151,7 +152,8 @@ struct LimitSettings {
 
     LogSettings* log;
     ngx_http_complex_value_t* key;
-    std::int64_t limit;  // when limitVariable is nullptr
+    ngx_int_t keyVariable;  // its index, if the key is one variable and nothing else; otherwise NGX_ERROR
+    std::int64_t limit;     // when limitVariable is nullptr
     ngx_http_complex_value_t* limitVariable;
     ngx_str_t policy;              // the member of RateLimit-Policy for this limit
     ngx_http_complex_value_t* id;  // nullptr: the module's own
@@ -179,6 +181,7 @@ struct LimitSettings {
     ngx_str_t store;   // as configured; empty: the first redis block, or local where there is none
     ngx_http_complex_value_t* storeVariable;  // nullptr: the same for all requests
     ConfPosition position;
+    Check check;  // what each request asks, but for its key and its own numbers
 };
 
 enum class OnError : ngx_uint_t { Allow, Deny, Local };
