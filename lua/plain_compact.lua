@@ -6,7 +6,7 @@
 -- ARGV   the costs of the requests, unless all are 1, then limit, window (ms), time to live (ms), and perhaps options, as of
 --        lua/plain_log.lua. With two limits, which have no costs: limit, window and time to live of the first, those of the
 --        second, and 'two'
--- Reply  as in lua/decide.lua
+-- Reply  as of lua/plain_log.lua
 --
 -- Requests of logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost
 -- takes several times the bytes, so with costs the usual cases of the ring are decided here: the next bytes to leave it are
@@ -46,6 +46,8 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
   local us = time[2]
   local now = (time[1] .. (#us == 6 and sub(us, 1, 3) or string.format('%03d', us / 1000))) + 0
 
+  local unit, second_unit = 2 * (first_window or window), has_two and 2 * second_window
+  local is_brief = (first_limit or limit) * unit < 2 ^ 53 and not (has_two and second_limit * second_unit >= 2 ^ 53)
   local horizon = now - window
   local first  -- of a request with two limits: false if the first log leaves it to the frame; then what that log has:
   local first_state, first_size, first_due, first_room, first_reset, first_retry, first_changes
@@ -307,13 +309,14 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
       if failed then
         reply = failed ~= true and failed or nil
       elseif is_second then
-        reply = { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
+        reply = is_brief and { (room - cost) * unit + reset, rest_of_second * second_unit + reset_of_second }
+          or { 1, now, room - cost, reset, 0, rest_of_second, reset_of_second, 0 }
       elseif room >= cost then
-        reply = { 1, now, room - cost, reset, 0 }
+        reply = is_brief and (room - cost) * unit + reset or { 1, now, room - cost, reset, 0 }
       end
     until true
 
-    if has_record and reply and not reply.err then
+    if has_record and type(reply) == 'table' and not reply.err then
       reply[6], reply[7] = -1, 0  -- no record, as in override.lua
     end
     if reply then
@@ -324,6 +327,7 @@ if has_two or arguments == 3 or arguments == #KEYS + 3 then
       left_over[#left_over + 1], left_over.keys[key] = request, true
     end
   end
+  replies[(has_two and #keys / 2 or #keys) + 1] = is_brief and now or nil
   if not left_over then
     return replies
   end

@@ -6,7 +6,7 @@
 -- ARGV   the costs of the requests, unless all are 1, then limit, window (ms), time to live (ms), and options as of
 --        lua/plain_log.lua: of a counter perhaps, of a bucket always, since they end with its burst. With two limits, which
 --        have no costs: these of the first, these of the second, and 'two'
--- Reply  as in lua/decide.lua
+-- Reply  as of lua/plain_log.lua; a reset that is not below 2 * window is told at length
 --
 -- The file of the algorithm is the function plain_of_hash(now, now_text, call). It returns three functions, in this order.
 -- The latter two get what find() has told of the log behind its room. capacity: limit, or the size of the bucket
@@ -49,6 +49,9 @@ if has_two or last == 3 or last == #KEYS + 3 then
     capacity = options and string.match(ARGV[before + 1], 'burst=(%d+)') + 0 or limit
   end
 
+  local unit, second_unit = 2 * window, has_two and 2 * second_window
+  local is_brief = (capacity + 1) * unit < 2 ^ 53 and not (has_two and (second_capacity + 1) * second_unit >= 2 ^ 53)
+
   -- Of a denied request: what is left, the time until that is more, and the time until there is room for it.
   local function tell(room, cost, limit, window, capacity, ...)
     local reset = room < capacity and wait(max(room, 0) + 1, limit, window, ...) or window
@@ -56,8 +59,9 @@ if has_two or last == 3 or last == #KEYS + 3 then
     return max(room, 0), reset, retry
   end
 
+  local requests = has_two and #keys / 2 or #keys
   replies = {}
-  for i = 1, has_two and #keys / 2 or #keys do
+  for i = 1, requests do
     local key, reply, room, other_room = has_two and keys[2 * i - 1] or keys[i], nil, nil, nil
     local one, two, three, four  -- what find() tells of the log
     local other_one, other_two, other_three, other_four  -- the same of the second one
@@ -93,13 +97,17 @@ if has_two or last == 3 or last == #KEYS + 3 then
       if has_two and not failed then
         local other_left, other_reset = add(keys[2 * i], 1, second_limit, second_window, second_capacity, second_ttl,
           other_one, other_two, other_three)
-        reply = type(other_left) == 'table' and other_left or { 1, now, left, reset, 0, other_left, other_reset, 0 }
+        local is_error = type(other_left) == 'table'
+        reply = is_error and other_left
+          or is_brief and reset < unit and other_reset < second_unit
+            and { left * unit + reset, other_left * second_unit + other_reset }
+          or { 1, now, left, reset, 0, other_left, other_reset, 0 }
       else
-        reply = failed or { 1, now, left, reset, 0 }
+        reply = failed or is_brief and reset < unit and left * unit + reset or { 1, now, left, reset, 0 }
       end
     end
 
-    if has_record and reply and not reply.err then
+    if has_record and type(reply) == 'table' and not reply.err then
       reply[6], reply[7] = -1, 0  -- no record, as in override.lua
     end
     if not reply then
@@ -108,6 +116,7 @@ if has_two or last == 3 or last == #KEYS + 3 then
     end
     replies[i] = reply or false
   end
+  replies[requests + 1] = is_brief and now or nil
   if not left_over then
     return replies
   end

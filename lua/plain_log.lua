@@ -8,7 +8,8 @@
 --        ahead, escalates and override. These are of use only to a request that has no room, or whose log has a record: it
 --        is left to the frame. With two limits: the names, limit, window and time to live of the first, those of the
 --        second, and 'two'
--- Reply  as in lua/decide.lua
+-- Reply  as in lua/decide.lua, with the time behind all batches if a request may be told briefly: one that is admitted by
+--        remaining * 2 * window + reset, or with two limits by an array of these two, if such numbers are exact
 --
 -- If entries leave, the request is added before they are removed: a key that is emptied may not be touched again. A
 -- full log is pruned first, if something stays. At most AT_ONCE entries leave in a call: logs with more to remove are
@@ -41,6 +42,8 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
     return (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now) and moved
   end
 
+  local unit, second_unit = 2 * window, has_two and 2 * second_window
+  local is_brief = limit * unit < 2 ^ 53 and not (has_two and second_limit * second_unit >= 2 ^ 53)
   local horizon = now - window
   local first  -- of a request with two limits: false if the first log leaves it to the frame; then what that log has:
   local first_oldest, first_count, first_room, first_left, first_moved, first_denies
@@ -187,16 +190,17 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
           reset = oldest + window - now
         end
         if not is_second then
-          reply = { 1, now, room - 1, reset, 0 }
+          reply = is_brief and (room - 1) * unit + reset or { 1, now, room - 1, reset, 0 }
         elseif added_before == 0 then
           rest_of_second, reset_of_second = room - 1, reset
         else
-          reply = { 1, now, room - 1, reset, 0, rest_of_second, reset_of_second, 0 }
+          reply = is_brief and { (room - 1) * unit + reset, rest_of_second * second_unit + reset_of_second }
+            or { 1, now, room - 1, reset, 0, rest_of_second, reset_of_second, 0 }
         end
       end
     end
 
-    if has_record and reply and not reply.err then
+    if has_record and type(reply) == 'table' and not reply.err then
       reply[6], reply[7] = -1, 0  -- no record, as in override.lua
     end
     if reply then
@@ -213,6 +217,7 @@ if has_two or #ARGV == #KEYS + 3 or #ARGV == #KEYS + 4 then
       end
     end
   end
+  replies[numbers + 1] = is_brief and now or nil
   if not left_over then
     return replies
   end

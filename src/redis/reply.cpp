@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 #include "limit/bounds.hpp"
 #include "limit/permit_life.hpp"
@@ -18,47 +19,77 @@ std::int64_t integerOf(const redisReply& element) {
     return element.type == REDIS_REPLY_INTEGER ? element.integer : INT64_MIN;
 }
 
-/// The numbers of an array, or of the text that replies to a short call, one after the other.
+/// The numbers of a batch, one after the other: those of an array, of the text that replies to a short call, or what a
+/// brief reply to a plain call says.
 class Numbers {
   public:
-    explicit Numbers(const redisReply& reply) {
-        if (reply.type == REDIS_REPLY_ARRAY) {
+    Numbers(const redisReply& reply, std::span<const Check> checks, const redisReply* time) {
+        if (reply.type == REDIS_REPLY_STRING) {
+            readText(replyText(reply));
+        } else if (reply.type == REDIS_REPLY_INTEGER && time != nullptr && checks.size() == 1) {
+            const redisReply* const log = &reply;
+            readAdmitted({&log, 1}, checks, *time);
+        } else if (reply.type == REDIS_REPLY_ARRAY) {
             rest_ = {reply.element, reply.elements};
-        } else if (reply.type == REDIS_REPLY_STRING) {
-            readShort(replyText(reply));
+            if (time != nullptr && rest_.size() == checks.size() && rest_.size() == kMostLogs) {
+                readAdmitted(std::exchange(rest_, {}), checks, *time);
+            }
         }
     }
 
     /// There is one; below all that is allowed where it is no integer.
     std::int64_t next() {
-        if (shortLeft_ > 0) {
-            return short_[short_.size() - shortLeft_--];
+        if (toldNext_ < toldEnd_) {
+            return told_[toldNext_++];
         }
         const std::int64_t number = integerOf(*rest_.front());
         rest_ = rest_.subspan(1);
         return number;
     }
-    std::size_t left() const { return rest_.size() + shortLeft_; }
+    std::size_t left() const { return rest_.size() + toldEnd_ - toldNext_; }
 
   private:
+    static constexpr std::size_t kMostLogs = 2;  // of a request in a plain call
+    static constexpr std::size_t kOfText = 5;    // admitted, now, remaining, reset, retry
+
     /// None if the text is another one.
-    void readShort(std::string_view text) {
+    void readText(std::string_view text) {
         const char* at = text.data();
         const char* end = at + text.size();
-        for (std::int64_t& number : short_) {
-            const auto [stop, error] = std::from_chars(at, end, number);
-            const bool isLast = &number == &short_.back();
-            if (error != std::errc() || (isLast ? stop != end : stop == end || *stop != ' ')) {
+        for (std::size_t i = 0; i < kOfText; i++) {
+            const auto [stop, error] = std::from_chars(at, end, told_[i]);
+            if (error != std::errc() || (i + 1 == kOfText ? stop != end : stop == end || *stop != ' ')) {
                 return;
             }
             at = stop + 1;
         }
-        shortLeft_ = short_.size();
+        toldEnd_ = kOfText;
+    }
+
+    /// A brief reply has one number for each log, see lua/plain_log.lua. No record is in force.
+    void readAdmitted(std::span<const redisReply* const> logs, std::span<const Check> checks, const redisReply& time) {
+        const auto tell = [this](std::int64_t number) { told_[toldEnd_++] = number; };
+        tell(1);
+        tell(integerOf(time));
+        for (std::size_t i = 0; i < logs.size(); i++) {
+            const std::int64_t unit = 2 * checks[i].windowMs;
+            const std::int64_t number = integerOf(*logs[i]);
+            tell(number / unit);
+            tell(number % unit);
+            tell(0);
+        }
+        for (const Check& check : checks) {
+            if (check.hasOverride) {
+                tell(Override().said());
+                tell(0);
+            }
+        }
     }
 
     std::span<redisReply* const> rest_;
-    std::array<std::int64_t, 5> short_;  // admitted, now, remaining, reset, retry
-    std::size_t shortLeft_ = 0;
+    std::array<std::int64_t, 2 + 5 * kMostLogs> told_;
+    std::size_t toldNext_ = 0;
+    std::size_t toldEnd_ = 0;
 };
 
 bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
@@ -105,14 +136,20 @@ StoreError checkCall(const redisReply& reply) {
     return errorIn(errorOfCall(reply));
 }
 
-bool hasAdmitted(const redisReply& reply) {
+const redisReply* timeBehind(const redisReply& reply, std::size_t batches) {
+    const bool isThere = reply.type == REDIS_REPLY_ARRAY && reply.elements == batches + 1 &&
+                         reply.element[batches]->type == REDIS_REPLY_INTEGER;
+    return isThere ? reply.element[batches] : nullptr;
+}
+
+bool hasAdmitted(const redisReply& reply, std::size_t batches) {
     if (reply.type == REDIS_REPLY_STRING) {
         return replyText(reply).starts_with("1 ");  // of a short call
     }
-    const std::size_t batches = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
-    return std::any_of(reply.element, reply.element + batches, [](const redisReply* batch) {
-        return batch != nullptr && batch->type == REDIS_REPLY_ARRAY && batch->elements > 0 &&
-               integerOf(*batch->element[0]) > 0;
+    const std::size_t elements = reply.type == REDIS_REPLY_ARRAY ? std::min(reply.elements, batches) : 0;
+    return std::any_of(reply.element, reply.element + elements, [](const redisReply* batch) {
+        return batch->type == REDIS_REPLY_INTEGER ||
+               (batch->type == REDIS_REPLY_ARRAY && batch->elements > 0 && integerOf(*batch->element[0]) > 0);
     });
 }
 
@@ -121,14 +158,14 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs) {
 }
 
 StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::span<const Check> checks,
-                            std::span<const std::uint32_t> permits) {
+                            std::span<const std::uint32_t> permits, const redisReply* time) {
     if (batch.type == REDIS_REPLY_ERROR) {
         return errorIn(batch);
     }
     constexpr std::size_t kHead = 2;  // admitted, now
     const bool hasOverrides = std::ranges::any_of(checks, &Check::hasOverride);
     const std::size_t ofLog = hasOverrides ? 5 : 3;  // remaining, reset, retry; what its record says, and its end
-    Numbers numbers(batch);
+    Numbers numbers(batch, checks, time);
     if (numbers.left() < kHead + ofLog * checks.size()) {
         return StoreError::Unexpected;
     }

@@ -33,8 +33,11 @@ StoreError checkCall(const redisReply& reply);
 /// The error of a call that took back entries of this number of logs, after checkCall() returned None.
 StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 
-/// True if this reply to a call shows that something was logged: the server accepts writes.
-bool hasAdmitted(const redisReply& reply);
+/// The time behind the batches in the reply to a plain call, for brief replies to them; nullptr: none.
+const redisReply* timeBehind(const redisReply& reply, std::size_t batches);
+
+/// True if this reply to a call of as many batches shows that something was logged: the server accepts writes.
+bool hasAdmitted(const redisReply& reply, std::size_t batches);
 
 /// The reply of a script to one batch of requests with the same checks. Each number is compared with the checks, so
 /// that no impossible number is used: a number may have been changed on the network. The bounds permit what other nodes
@@ -43,9 +46,9 @@ class BatchReply {
   public:
     /// None, or the error; then the following functions must not be called. There must be a check. Without requests, it
     /// is the reply to a call that only asks for permits.
-    /// `permits`: the number that each check has asked for; empty: none.
+    /// `permits`: the number that each check has asked for; empty: none. `time`: see timeBehind().
     StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks,
-                    std::span<const std::uint32_t> permits = {});
+                    std::span<const std::uint32_t> permits = {}, const redisReply* time = nullptr);
 
     /// The number of admitted requests: the first ones.
     std::size_t admitted() const { return admitted_; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "redis/native_command.hpp"
-#include "redis/reply.hpp"
 #include "redis/scripts.hpp"
 
 namespace sliding_log {
@@ -15,10 +14,6 @@ constexpr std::string_view kEvalSha = "EVALSHA";
 static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) { return row.name.size() <= 12; }));
 
 }  // namespace
-
-bool Call::hasWritten(const redisReply& reply) const {
-    return hasAdmitted(reply);
-}
 
 std::string_view Call::text() {
     Beginning beginning;

@@ -46,8 +46,8 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     /// The number of its requests.
     virtual std::size_t requests() const { return 0; }
 
-    /// True if this reply tells that something was written.
-    virtual bool hasWritten(const redisReply& reply) const;
+    /// True if this reply tells that something was logged.
+    virtual bool hasWritten(const redisReply&) const { return false; }
 
     // ---- its text
 

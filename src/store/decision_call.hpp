@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "redis/reply.hpp"
 #include "servers/call.hpp"
 #include "store/batch.hpp"
 #include "store/plain_settings.hpp"
@@ -21,7 +22,9 @@ class DecisionCall final : public OwnedCall<DecisionCall> {
     bool isWanted() const override { return isWaitedFor(); }
     bool isWaitedFor() const override;
     std::size_t requests() const override;
-    bool hasWritten(const redisReply& reply) const override { return !readsRecord && Call::hasWritten(reply); }
+    bool hasWritten(const redisReply& reply) const override {
+        return !readsRecord && hasAdmitted(reply, batches.size());
+    }
 
     /// While it reads a record, the text of that GET.
     std::string_view text() override;

@@ -26,9 +26,9 @@ bool hasSeveralLogs(const DecisionCall& call) {
     return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
 }
 
-/// One reply for each batch; a text is the reply of a whole short call only.
+/// One reply for each batch, and perhaps the time; a text is the reply of a whole short call only.
 bool isOfBatches(const redisReply& reply, std::size_t batches) {
-    return reply.type == REDIS_REPLY_ARRAY && reply.elements == batches &&
+    return reply.type == REDIS_REPLY_ARRAY && (reply.elements == batches || timeBehind(reply, batches) != nullptr) &&
            std::none_of(reply.element, reply.element + batches,
                         [](const redisReply* batch) { return batch->type == REDIS_REPLY_STRING; });
 }
@@ -229,18 +229,19 @@ void Decisions::applyReply(DecisionCall& call, const redisReply& reply) {
         failed(call, StoreError::Unexpected);
         return;
     }
+    const redisReply* time = timeBehind(reply, call.batches.size());
     for (std::size_t i = 0; i < call.batches.size(); i++) {
-        applyReply(*call.server, *call.batches[i], isShort ? reply : *reply.element[i]);
+        applyReply(*call.server, *call.batches[i], isShort ? reply : *reply.element[i], time);
     }
     calls_.recycle(call);
     store_.closeWhenUnused();
 }
 
-void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply) {
+void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply, const redisReply* time) {
     List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
     const std::span<const Check> checks = any.isEmpty() ? std::as_const(batch.asked.checks).all() : any.front().checks;
     const StoreError error =
-        checks.empty() ? errorIn(reply) : reply_.read(reply, batch.requests, checks, batch.asked.permits);
+        checks.empty() ? errorIn(reply) : reply_.read(reply, batch.requests, checks, batch.asked.permits, time);
     if (error == StoreError::Unexpected) {
         batch.isInDoubt = true;
         server.closeAsUnreliable();

@@ -93,7 +93,7 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
     void recordRead(DecisionCall& call, std::string_view record);
 
     void applyReply(DecisionCall& call, const redisReply& reply);
-    void applyReply(Server& server, Batch& batch, const redisReply& reply);
+    void applyReply(Server& server, Batch& batch, const redisReply& reply, const redisReply* time);
     void tellSkew(const Server& server, Batch& batch);
     void learn(Batch& batch);
     void noteAdmitted(Server& server, Algorithm algorithm, std::size_t logs);

@@ -98,12 +98,14 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
     }
 }
 
-/// Reads a reply of one batch and checks the verdicts of each request.
-inline void checkReply(BatchReply& reply, const redisReply& batch, const Asked& asked) {
-    if (reply.read(batch, asked.requests, asked.checks) != StoreError::None) {
+/// Reads a reply of one batch and checks the verdicts of each request. `time`: that behind the batches of a plain call.
+inline void checkReply(BatchReply& reply, const redisReply& batch, const Asked& asked, const redisReply* time) {
+    if (reply.read(batch, asked.requests, asked.checks, {}, time) != StoreError::None) {
         return;
     }
-    require(batch.type == REDIS_REPLY_ARRAY, "an accepted reply is an array");
+    require(batch.type == REDIS_REPLY_ARRAY || batch.type == REDIS_REPLY_STRING ||
+                (batch.type == REDIS_REPLY_INTEGER && time != nullptr),
+            "an accepted reply is an array, the text of a short call, or a number of a plain one");
     std::vector<Verdict> verdicts(asked.checks.size());
     bool mayBeAdmitted = true;
     std::int64_t delayMs = 0;
@@ -122,9 +124,11 @@ inline void checkReply(BatchReply& reply, const redisReply& batch, const Asked& 
 
 /// Checks the reply as that of a batch, and each of its elements, as in the reply of a call.
 inline void checkReplies(BatchReply& batch, const redisReply& reply, const Asked& asked) {
-    checkReply(batch, reply, asked);
-    for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
-        checkReply(batch, *reply.element[i], asked);
+    checkReply(batch, reply, asked, nullptr);
+    const std::size_t elements = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
+    const redisReply* time = elements > 0 ? timeBehind(reply, elements - 1) : nullptr;
+    for (std::size_t i = 0; i < elements; i++) {
+        checkReply(batch, *reply.element[i], asked, time);
     }
 }
 

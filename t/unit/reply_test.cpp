@@ -116,9 +116,9 @@ Verdict verdict(const std::vector<std::int64_t>& values, std::size_t requests, c
     return verdicts(values, requests, {asked}, position)[0];
 }
 
-bool admits(std::string_view bytes) {
+bool admits(std::string_view bytes, std::size_t batches = 1) {
     Wire wire;
-    return hasAdmitted(*wire.read(bytes));
+    return hasAdmitted(*wire.read(bytes), batches);
 }
 
 TEST(BatchReply, CountsPermitsOfTheNodeAsLeft) {
@@ -177,7 +177,10 @@ TEST(BatchReply, HasAtMostTheRequestedPermits) {
 }
 
 TEST(HasAdmitted, IsTrueIfABatchHasAnAdmission) {
-    EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n"));
+    EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n", 2));
+    EXPECT_TRUE(admits("*3\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n:0\r\n:5\r\n", 2)) << "told briefly";
+    EXPECT_TRUE(admits("*2\r\n*2\r\n:120009\r\n:9\r\n:5\r\n")) << "told briefly, of two logs";
+    EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n:5\r\n")) << "the time is no batch";
     EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n-ERR no\r\n"));
     EXPECT_TRUE(admits(bulk("1 5 0 9 0")));
     EXPECT_FALSE(admits(bulk("0 5 0 9 9")));
@@ -213,6 +216,60 @@ TEST(BatchReply, AcceptsTheTextOfAShortCall) {
     EXPECT_TRUE(told.hasRoom());
     EXPECT_EQ(read(bulk("0 1700000000000 0 12000 12000"), 1, {tenPerMinute()}), StoreError::None);
     EXPECT_EQ(read(bulk("0 1700000000000 0 12000 -1"), 1, {withLimit(0)}), StoreError::None);
+}
+
+/// What one request with these limits is told by the reply to a plain call.
+std::vector<Verdict> toldBriefly(std::string_view bytes, const Checks& checks) {
+    Wire wire;
+    BatchReply batch;
+    std::vector<Verdict> told(checks.size());
+    const redisReply& reply = *wire.read(bytes);
+    const redisReply* time = timeBehind(reply, 1);
+    if (batch.read(*reply.element[0], 1, checks, {}, time) != StoreError::None) {
+        return {};
+    }
+    EXPECT_EQ(batch.nowMs(), 5);
+    EXPECT_EQ(batch.admitted(), 1U);
+    batch.writeVerdicts(0, told);
+    return told;
+}
+
+TEST(BatchReply, AcceptsAdmissionsThatAreToldBriefly) {
+    std::vector<Verdict> told = toldBriefly("*2\r\n:1092000\r\n:5\r\n", {tenPerMinute()});
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].remaining, 9) << "1092000 is 9 times two windows, and 12000";
+    EXPECT_EQ(told[0].resetMs, 12000);
+    EXPECT_TRUE(told[0].hasRoom());
+
+    Check hourly = withLimit(7);
+    hourly.windowMs = 3'600'000;
+    told = toldBriefly("*2\r\n*2\r\n:1092000\r\n:3600000\r\n:5\r\n", {tenPerMinute(), hourly});
+    ASSERT_EQ(told.size(), 2U);
+    EXPECT_EQ(told[0].remaining, 9);
+    EXPECT_EQ(told[1].remaining, 0);
+    EXPECT_EQ(told[1].resetMs, 3'600'000);
+
+    Check overridable = tenPerMinute();
+    overridable.hasOverride = true;
+    told = toldBriefly("*2\r\n:1092000\r\n:5\r\n", {overridable});
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].remaining, 9);
+    EXPECT_FALSE(told[0].override.isInForce()) << "a log with a record is told at length";
+}
+
+TEST(BatchReply, RefusesWhatIsToldBrieflyAndImpossible) {
+    const Check ten = tenPerMinute();
+    EXPECT_TRUE(toldBriefly("*2\r\n:1200000\r\n:5\r\n", {ten}).empty()) << "remaining is the limit";
+    EXPECT_TRUE(toldBriefly("*2\r\n:-1\r\n:5\r\n", {ten}).empty());
+    EXPECT_TRUE(toldBriefly("*2\r\n:9223372036854775807\r\n:5\r\n", {ten}).empty());
+    EXPECT_TRUE(toldBriefly("*2\r\n:1092000\r\n:-5\r\n", {ten}).empty()) << "a time before 1970";
+    EXPECT_TRUE(toldBriefly("*2\r\n:1092000\r\n$1\r\n5\r\n", {ten}).empty()) << "no time is behind it";
+    EXPECT_TRUE(toldBriefly("*1\r\n:1092000\r\n", {ten}).empty()) << "no time is behind it";
+    EXPECT_TRUE(toldBriefly("*2\r\n:1092000\r\n:5\r\n", {ten, ten}).empty()) << "one number for two logs";
+    EXPECT_TRUE(toldBriefly("*2\r\n*2\r\n:1092000\r\n:1092000\r\n:5\r\n", {ten}).empty()) << "two for one";
+    EXPECT_TRUE(toldBriefly("*2\r\n*2\r\n:1092000\r\n$1\r\n1\r\n:5\r\n", {ten, ten}).empty()) << "a text";
+    EXPECT_TRUE(toldBriefly("*2\r\n*3\r\n:1\r\n:1\r\n:1\r\n:5\r\n", {ten, ten, ten}).empty()) << "three logs";
+    EXPECT_TRUE(toldBriefly("*2\r\n:1092000\r\n:5\r\n", {withLimit(0)}).empty()) << "a limit that denies all";
 }
 
 TEST(BatchReply, RefusesOtherTexts) {

@@ -10,13 +10,12 @@ use FindBin;
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS %PLAIN is_plain_of_hash takes);
 use Testbed::Process;
 use Testbed::Script qw(source);
-use Bench::Client qw(command);
+use Bench::Client qw(command replies);
 
 use constant SAMPLE => 10;
 
 # The published one comes first: it is the unit.
 #   groups  true when a call takes several logs, each a group of its own
-#   tells   how many numbers the reply has for a group of one log
 #   exact   true where all decide alike
 #   lists   true where the log grows with the requests in it
 sub all {
@@ -27,11 +26,10 @@ sub all {
         {
             name   => 'ZSET script',
             source => Testbed::Process::slurp("$root/bench/peer/original.lua"),
-            tells  => 2,
             exact  => 1,
             lists  => 1,
         },
-        map { +{ name => $_, source => source($SCRIPTS{$_}), plain => $PLAIN{ $SCRIPTS{$_} }, short => !is_plain_of_hash($SCRIPTS{$_}), tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
+        map { +{ name => $_, source => source($SCRIPTS{$_}), plain => $PLAIN{ $SCRIPTS{$_} }, short => !is_plain_of_hash($SCRIPTS{$_}), groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
@@ -86,9 +84,10 @@ sub unique_id { return 'q7ZkT-0x' . ++$count }
 sub verdicts {
     my ($self, $limit, $text) = @_;
     my @verdicts;
-    my $now = $self->{groups} ? qr/:\d+\r\n/ : qr//;
-    while ($text =~ /^(?|([01]) \d+ (\d+) .*\r\n|\*$self->{tells}\r\n:(\d+)\r\n$now:(\d+)\r\n)/mg) {    # of a short call, or another one
-        push @verdicts, [$1, $self->{groups} ? $limit->{limit} - $2 : $2];
+    for my $reply (replies($text)) {
+        my @requests = !$self->{groups} ? () : ref $reply ? @$reply : [split / /, $reply];    # of a short call
+        pop @requests if grep { !ref } @requests;    # the time, behind brief replies
+        push @verdicts, !$self->{groups} ? $reply : map { ref ? [$_->[0], $limit->{limit} - $_->[2]] : [1, $limit->{limit} - int($_ / (2 * $limit->{window}))] } @requests;
     }
     return @verdicts;
 }

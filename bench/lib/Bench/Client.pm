@@ -9,7 +9,7 @@ use Exporter 'import';
 use IO::Socket::UNIX;
 use List::Util qw(pairkeys pairvalues sum0);
 
-our @EXPORT_OK = qw(command);
+our @EXPORT_OK = qw(command replies);
 
 sub new {
     my ($class, $redis) = @_;
@@ -60,6 +60,25 @@ sub exchange {
         die "Redis: $1\n" if $part =~ /^-(.*)/m;
     }
     return $text;
+}
+
+# The replies in a text of exchange(); lists as references.
+sub replies {
+    my ($text) = @_;
+    my @replies;
+    push @replies, next_reply(\$text) while (pos($text) // 0) < length $text;
+    return @replies;
+}
+
+sub next_reply {
+    my ($text) = @_;
+    $$text =~ /\G([:\$*])(-?\d+)\r\n/gc or die "Redis: no reply\n";
+    my ($kind, $value) = ($1, $2);
+    return [map { next_reply($text) } 1 .. $value] if $kind eq '*';
+    return $value if $kind eq ':';
+    my $bulk = substr $$text, pos $$text, $value;
+    pos($$text) += $value + 2;
+    return $bulk;
 }
 
 # INFO's numbers of one section.

@@ -88,16 +88,43 @@ sub call {
 sub send {
     my ($self, @words) = @_;
     print { $self->{socket} } '*', scalar @words, "\r\n", map { ('$', length, "\r\n", $_, "\r\n") } @words;
+    push @{ $self->{sent} }, $words[0] eq 'EVALSHA' ? \@words : undef;
     return;
 }
 
 sub reply {
     my ($self) = @_;
     $self->{socket}->flush;
+    return $self->at_length($self->next_reply, @{ shift @{ $self->{sent} } // [] });
+}
+
+# The reply to a plain call, in which requests may be told briefly, as another one.
+sub at_length {
+    my ($self, $reply, undef, undef, $keys, @rest) = @_;
+    my @arguments = splice @rest, $keys // 0;
+    pop @arguments if $self->{given};    # the time
+    my $has_two  = @arguments && $arguments[-1] eq 'two';
+    my $requests = $has_two ? $keys / 2 : $keys // 0;
+    return $reply if !$requests || ref $reply ne 'ARRAY' || @$reply != $requests + 1 || ref $reply->[-1] || $reply->[-1] !~ /^\d+$/;
+    pop @arguments if $has_two;
+    my $options = $arguments[-1] =~ /[a-z]/ ? $arguments[-1] : '';
+    my @each    = splice @arguments, -(length $options ? 4 : 3);
+    my @units   = map { 2 * $_ } $has_two ? $arguments[-1] =~ /[a-z]/ ? $arguments[-3] : $arguments[-2] : (), $each[1];
+    my $now     = pop @$reply;
+    for my $batch (@$reply) {
+        next if ref $batch ? !$has_two || @$batch != 2 : !defined $batch || $batch !~ /^\d+$/;
+        my @logs = map { ref $batch ? $batch->[$_] : $batch } 0 .. $#units;
+        $batch = [1, $now, (map { (int($logs[$_] / $units[$_]), $logs[$_] % $units[$_], 0) } 0 .. $#units), $options =~ /override/ ? (-1, 0) : ()];
+    }
+    return $reply;
+}
+
+sub next_reply {
+    my ($self) = @_;
     my $line = readline($self->{socket}) // die "Redis is gone\n";
     my ($kind, $rest) = $line =~ /^(.)(.*?)\r\n/ or die "Redis said $line\n";
     return "error $rest"                             if $kind eq '-';
-    return [map { $self->reply } 1 .. $rest]         if $kind eq '*';
+    return [map { $self->next_reply } 1 .. $rest]    if $kind eq '*';
     return $rest                                     if $kind ne '$';
     return undef                                     if $rest < 0;
     read $self->{socket}, my $text, $rest + 2;
