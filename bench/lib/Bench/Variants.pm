@@ -30,6 +30,10 @@ sub all {
     my @all = (
         { name => 'no limit', kind => 'keys', family => '' },
         limit_req('limit_req',         'keys',   '1000000r/s', "burst=$plenty nodelay"),
+        limit_req('limit_req, fields', 'keys',   '1000000r/s', "burst=$plenty nodelay", <<"END"),
+add_header RateLimit-Policy '"%%NAME%%";q=$plenty;w=60';
+add_header RateLimit '"%%NAME%%";r=$plenty;t=60';
+END
         limit_req('limit_req, denied', 'denied', '1r/m',       ''),
         lua_peer("Lua peer, $keys keys", 'keys',   $plenty, $window),
         lua_peer('Lua peer, hot key',    'hot',    $plenty, $window),
@@ -64,13 +68,13 @@ sub all {
 }
 
 sub limit_req {
-    my ($name, $kind, $rate, $parameters) = @_;
+    my ($name, $kind, $rate, $parameters, $fields) = (@_, '');
     return {
         name     => $name,
         kind     => $kind,
         family   => 'limit_req',
         http     => "limit_req_zone \$arg_k zone=bench:10m rate=$rate;",
-        location => "limit_req zone=bench $parameters; limit_req_status 429;",
+        location => "limit_req zone=bench $parameters; limit_req_status 429; $fields",
     };
 }
 
