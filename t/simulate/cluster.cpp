@@ -43,13 +43,14 @@ std::size_t Cluster::masterOf(std::size_t shard) const {
     return shards_[shard].failOver == nullptr ? shard : indexOf(shards_[shard].failOver->master());
 }
 
-/// Others may not know yet who has it.
-std::size_t Cluster::shardOfSlot(std::uint16_t slot) const {
-    std::size_t shard = 0;
-    while (view(masterOf(shard)).owner[slot] != static_cast<int>(masterOf(shard))) {
-        shard++;
+/// Others may not know yet who has it. None: the master that has got it died before its replicas knew.
+std::optional<std::size_t> Cluster::shardOfSlot(std::uint16_t slot) const {
+    for (std::size_t shard = 0; shard < shards_.size(); shard++) {
+        if (view(masterOf(shard)).owner[slot] == static_cast<int>(masterOf(shard))) {
+            return shard;
+        }
     }
-    return shard;
+    return std::nullopt;
 }
 
 /// Nothing moves, and each master is up and known to be one.
@@ -64,18 +65,19 @@ bool Cluster::isSettled() const {
 }
 
 RedisHost* Cluster::ownerOf(std::string_view key) const {
-    return isSettled() ? servers_[masterOf(shardOfSlot(sliding_log::hashSlotOf(key)))] : nullptr;
+    const std::optional<std::size_t> shard = shardOfSlot(sliding_log::hashSlotOf(key));
+    return isSettled() && shard ? servers_[masterOf(*shard)] : nullptr;
 }
 
 void Cluster::moveSlotOf(std::string_view key, Random random) {
-    if (!isSettled()) {
+    const std::uint16_t slot = sliding_log::hashSlotOf(key);
+    const std::optional<std::size_t> shard = shardOfSlot(slot);
+    if (!isSettled() || !shard) {
         return;
     }
     random_ = random;
-    const std::uint16_t slot = sliding_log::hashSlotOf(key);
-    const std::size_t shard = shardOfSlot(slot);
-    const std::size_t from = masterOf(shard);
-    const std::size_t to = masterOf((shard + 1 + random_.below(shards_.size() - 1)) % shards_.size());
+    const std::size_t from = masterOf(*shard);
+    const std::size_t to = masterOf((*shard + 1 + random_.below(shards_.size() - 1)) % shards_.size());
     isMoving_ = true;
     witness_.noted("slot " + std::to_string(slot) + " moves from " + textOf(servers_[from]->address().host) + " to " +
                    textOf(servers_[to]->address().host));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +54,7 @@ class Cluster final : public Voters {
     std::size_t indexOf(const RedisHost& server) const;
     std::size_t shardOf(std::size_t server) const { return server % shards_.size(); }
     std::size_t masterOf(std::size_t shard) const;
-    std::size_t shardOfSlot(std::uint16_t slot) const;
+    std::optional<std::size_t> shardOfSlot(std::uint16_t slot) const;
     bool isSettled() const;
     ClusterView& view(std::size_t server) const { return *servers_[server]->server().cluster(); }
     void learnMaster(std::size_t server, std::size_t shard, std::size_t master, std::uint64_t epoch);
