@@ -145,6 +145,12 @@ sub play {
     return;
 }
 
+# A node that has not heard of a new master sends requests, and workers that ask it for the map, to the former one.
+sub all_have_heard_of {
+    my ($master) = @_;
+    return wait_until('all nodes to know the master', 20, sub { !grep { $home{$_} == $master && !$cluster->have_heard_of($master, $_) } keys %home });
+}
+
 # ---- hash slots move
 
 begin_one('together', k => $tags[$_]) for 0 .. 3;    # they last until the end
@@ -163,6 +169,7 @@ ok($cluster->has_failed_over_to($replica{$old}), 'the replica has become the mas
 ok(wait_until('the old master', 20, sub { $old->cli('ROLE') =~ /^slave/ }), 'the old master has become a replica');
 $masters[0] = $replica{$old};
 $_ = $_ == $old ? $masters[0] : $_ for values %home;
+ok(all_have_heard_of($masters[0]), 'all nodes know it');
 agrees('after the fail-over', all_logs());
 play(1);
 is($wrong, undef, 'each log has who is under way over a fail-over by command');
@@ -187,9 +194,10 @@ begin_one('short', k => $_), begin_one('short', k => $_) for @there;
 $dying->kill;
 is($heir->cli(qw(CLUSTER FAILOVER TAKEOVER)), 'OK', 'its master dies, and it takes over');
 ok(wait_until('the take-over', 20, sub { $heir->cli('ROLE') =~ /^master/ && $heir->cli('CLUSTER', 'INFO') =~ /cluster_state:ok/ }), 'it serves the slots');
-ok(wait_until('all workers', 20, sub { !grep { get($nginx->port, "/known?k=$_")->{status} != 200 } map { ($_) x 10 } @tags }), 'all workers know it');
 $masters[1] = $heir;
 $_ = $_ == $dying ? $heir : $_ for values %home;
+ok(all_have_heard_of($heir), 'all nodes know it');
+ok(wait_until('all workers', 20, sub { !grep { get($nginx->port, "/known?k=$_")->{status} != 200 } map { ($_) x 10 } @tags }), 'all workers know it');
 for my $log (map { "short $_" } @tags) {
     ok(wait_until("all of $log", 3 * LEASE, sub { my ($valid, $old) = entries($log); $valid == used($log) && !$old }), "$log: the next renewal enters those again who were forgotten")
         or diag(join ' ', entries($log), 'of', used($log));
