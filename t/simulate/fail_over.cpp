@@ -161,6 +161,7 @@ std::size_t FailOver::promote() {
     witness_.noted(textOf(address.host) + " is the master");
     witness_.disturbed();
     witness_.divided();
+    dividedAt_ = kernel_.schedule().now();
     master().server().setRole(Role::Master);
     master().server().keepEffects(true);
     for (std::size_t i = 0; i < servers_.size(); i++) {
@@ -194,7 +195,7 @@ void FailOver::lose(std::size_t old) {
     const Server& server = servers_[old]->server();
     for (std::uint64_t offset = std::max(lostFrom_, server.firstOffset()); offset < server.offset(); offset++) {
         for (const std::vector<std::string>& command : server.effects()[offset - server.firstOffset()].commands) {
-            witness_.lostWrite(command);
+            witness_.lostWrite(command, dividedAt_);
         }
     }
     lostFrom_ = server.offset();
@@ -240,7 +241,7 @@ void FailOver::demote(std::size_t old) {
     witness_.noted("the old master is a replica");
     witness_.disturbed();
     lose(old);
-    witness_.united();
+    witness_.united(dividedAt_);
     for (std::size_t i = 0; i < servers_.size(); i++) {
         followMaster(i);
     }

@@ -73,6 +73,7 @@ class FailOver {
     std::vector<Replica> replicas_;  // by the same index
     std::size_t master_ = 0;
     std::uint64_t lostFrom_ = 0;  // what the old master has done since is lost; there is one while isUnderWay_
+    Time dividedAt_ = 0;          // the same
     bool isUnderWay_ = false;
 };
 

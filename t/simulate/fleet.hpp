@@ -53,10 +53,10 @@ class Fleet final : AppServer::Witness {
         void disturbed() override { fleet.history_.disturbed(fleet.schedule_.now()); }
         void lost() override { fleet.history_.lost(store, fleet.schedule_.now()); }
         void divided() override { fleet.history_.divided(store, fleet.schedule_.now()); }
-        void lostWrite(const std::vector<std::string>& command) override {
-            fleet.history_.lostWrite(store, command, fleet.schedule_.now());
+        void lostWrite(const std::vector<std::string>& command, Time since) override {
+            fleet.history_.lostWrite(store, command, {since, fleet.schedule_.now()});
         }
-        void united() override { fleet.history_.united(store, fleet.schedule_.now()); }
+        void united(Time since) override { fleet.history_.united(store, {since, fleet.schedule_.now()}); }
         void clockMoved() override { fleet.history_.clockMoved(store, fleet.schedule_.now()); }
         void hasOtherAddress() override { fleet.history_.hasOtherAddress(store, fleet.schedule_.now()); }
         void failed(const std::string& what) override {

@@ -179,16 +179,16 @@ bool History::isCounted(const Event& event, const Limit& limit) const {
     return isAdmitted && isOfRedis(event.sourceOf(limit.name));
 }
 
-void History::united(std::size_t store, Time time) {
-    const auto open = std::ranges::find(divisions_[store], 0, &Interval::end);
-    open->end = time;
+void History::united(std::size_t store, Interval divided) {
+    std::ranges::find_if(divisions_[store], [&](const Interval& each) {
+        return each.begin == divided.begin && each.end == 0;
+    })->end = divided.end;
 }
 
-void History::lostWrite(std::size_t store, const std::vector<std::string>& command, Time time) {
-    const auto open = std::ranges::find(divisions_[store], 0, &Interval::end);
+void History::lostWrite(std::size_t store, const std::vector<std::string>& command, Interval divided) {
     for (const std::string& word : command) {
         if (word.starts_with(kPrefix)) {
-            lostWrites_[{store, word}].push_back({open->begin, time});
+            lostWrites_[{store, word}].push_back(divided);
         }
     }
 }

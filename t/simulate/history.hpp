@@ -124,9 +124,9 @@ class History {
 
     /// Two servers may decide, each for itself, until united().
     void divided(std::size_t store, Time time) { divisions_[store].push_back({time, 0}); }
-    /// One of them has done this, which is lost.
-    void lostWrite(std::size_t store, const std::vector<std::string>& command, Time time);
-    void united(std::size_t store, Time time);
+    /// One of them has done this since they were divided, and it is lost now.
+    void lostWrite(std::size_t store, const std::vector<std::string>& command, Interval divided);
+    void united(std::size_t store, Interval divided);
 
     /// A fault: calls may be lost, or late.
     void disturbed(Time time) { faults_.push_back(time); }

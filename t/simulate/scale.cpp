@@ -87,8 +87,8 @@ class Scale final : public StoreWitness {
     void disturbed() override {}
     void lost() override {}
     void divided() override {}
-    void lostWrite(const std::vector<std::string>&) override { lostWrites_++; }
-    void united() override {}
+    void lostWrite(const std::vector<std::string>&, Time) override { lostWrites_++; }
+    void united(Time) override {}
     void clockMoved() override {}
     void hasOtherAddress() override {}
     void failed(const std::string& what) override { throw std::runtime_error(what); }
