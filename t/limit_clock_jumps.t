@@ -58,7 +58,7 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     is($record->that(status => 0)->count + $record->that(status => 503)->count, 0, "an hour $what: Redis decides all");
 
     my $short = $record->that(path => qr/short/, status => 200);
-    cmp_ok($short->that(to => $before)->most_within(WINDOW), '<=', LIMIT, "an hour $what: no window before the jump has more than the limit");
+    cmp_ok($short->that(answered_by => $before)->most_within(WINDOW), '<=', LIMIT, "an hour $what: no window before the jump has more than the limit");
     cmp_ok($short->most_within(WINDOW), '<=', $limits * LIMIT,
         "an hour $what: " . ($limits == 1 ? 'no window has more than the limit' : 'the window of the jump has twice the limit at most'));
     cmp_ok($short->that(from => $jumped)->most_within(WINDOW), '<=', LIMIT, "an hour $what: no window after the jump has more than the limit");

@@ -27,15 +27,17 @@ sub from_line {
     return \%one;
 }
 
-# The matching requests: path => regex, status =>, source =>, worker =>, from => and to => of the time of sending.
+# The matching requests: path => regex, status =>, source =>, worker =>, from => and to => of the time of sending, answered_by =>
+# of that of the answer.
 sub that {
     my ($self, %which) = @_;
-    my ($path, $from, $to) = delete @which{qw(path from to)};
+    my ($path, $from, $to, $answered_by) = delete @which{qw(path from to answered_by)};
     my @chosen = grep {
         my $one = $_;
         (!defined $path || $one->{path} =~ $path)
             && (!defined $from || $one->{at} >= $from)
             && (!defined $to || $one->{at} < $to)
+            && (!defined $answered_by || $one->{at} + $one->{took} < $answered_by)
             && !grep { $one->{$_} ne $which{$_} } keys %which
     } @{ $self->{requests} };
     return Testbed::Load::Record->new(@chosen);
