@@ -19,9 +19,7 @@ sub largest { my ($window) = @_; return int((2**53 - 1) / (2 * $window)) }
 sub raw {
     my ($script, @groups) = @_;
     $script->send($script->words('', @groups));
-    $script->{socket}->flush;
-    my $reply = $script->next_reply;
-    shift @{ $script->{sent} };
+    my ($reply) = $script->as_sent;
     ref $reply or return $reply;
     my @all = map { ref ? @$_ < 3 ? 'brief, of two' : 'at length' : 'brief' } @$reply;
     $all[-1] = 'time' if @all > @groups;

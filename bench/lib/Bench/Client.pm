@@ -34,15 +34,17 @@ sub ask_all {
     return map { $self->reply } @commands;
 }
 
-sub reply {
-    my ($self) = @_;
-    my $socket = $self->{socket};
-    my ($kind, $value) = (<$socket> // '') =~ /^([-+:\$*])(.*)\r\n/ or die "Redis hung up\n";
+sub reply { return next_reply($_[0]{socket}) }
+
+# From a socket, or a text that is open as a file.
+sub next_reply {
+    my ($from) = @_;
+    my ($kind, $value) = (<$from> // '') =~ /^([-+:\$*])(.*)\r\n/ or die "Redis hung up\n";
     die "Redis: $value\n" if $kind eq '-';
-    return [map { $self->reply } 1 .. $value] if $kind eq '*';
+    return [map { next_reply($from) } 1 .. $value] if $kind eq '*';
     return $value if $kind ne '$';
     return undef  if $value < 0;
-    read($socket, my $text, $value + 2) == $value + 2 or die "Redis hung up\n";
+    read($from, my $text, $value + 2) == $value + 2 or die "Redis hung up\n";
     return substr $text, 0, $value;
 }
 
@@ -66,19 +68,9 @@ sub exchange {
 sub replies {
     my ($text) = @_;
     my @replies;
-    push @replies, next_reply(\$text) while (pos($text) // 0) < length $text;
+    open my $from, '<', \$text or die "replies: $!\n";
+    push @replies, next_reply($from) until eof $from;
     return @replies;
-}
-
-sub next_reply {
-    my ($text) = @_;
-    $$text =~ /\G([:\$*])(-?\d+)\r\n/gc or die "Redis: no reply\n";
-    my ($kind, $value) = ($1, $2);
-    return [map { next_reply($text) } 1 .. $value] if $kind eq '*';
-    return $value if $kind eq ':';
-    my $bulk = substr $$text, pos $$text, $value;
-    pos($$text) += $value + 2;
-    return $bulk;
 }
 
 # INFO's numbers of one section.

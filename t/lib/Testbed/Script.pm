@@ -92,10 +92,14 @@ sub send {
     return;
 }
 
-sub reply {
+sub reply { my ($self) = @_; return $self->at_length($self->as_sent) }
+
+# The reply as Redis has sent it, and the words of its call if that is one of a script.
+sub as_sent {
     my ($self) = @_;
     $self->{socket}->flush;
-    return $self->at_length($self->next_reply, @{ shift @{ $self->{sent} } // [] });
+    my $words = shift @{ $self->{sent} };
+    return ($self->next_reply, @{ $words // [] });
 }
 
 # The reply to a plain call, in which requests may be told briefly, as another one.
@@ -107,14 +111,13 @@ sub at_length {
     my $requests = $has_two ? $keys / 2 : $keys // 0;
     return $reply if !$requests || ref $reply ne 'ARRAY' || @$reply != $requests + 1 || ref $reply->[-1] || $reply->[-1] !~ /^\d+$/;
     pop @arguments if $has_two;
-    my $options = $arguments[-1] =~ /[a-z]/ ? $arguments[-1] : '';
-    my @each    = splice @arguments, -(length $options ? 4 : 3);
-    my @units   = map { 2 * $_ } $has_two ? $arguments[-1] =~ /[a-z]/ ? $arguments[-3] : $arguments[-2] : (), $each[1];
-    my $now     = pop @$reply;
+    my $of_limit = $arguments[-1] =~ /[a-z]/ ? 4 : 3;    # limit, window, time to live, options
+    my @units    = map { 2 * $arguments[1 - $of_limit * $_] } $has_two ? (2, 1) : 1;
+    my $now      = pop @$reply;
     for my $batch (@$reply) {
         next if ref $batch ? !$has_two || @$batch != 2 : !defined $batch || $batch !~ /^\d+$/;
         my @logs = map { ref $batch ? $batch->[$_] : $batch } 0 .. $#units;
-        $batch = [1, $now, (map { (int($logs[$_] / $units[$_]), $logs[$_] % $units[$_], 0) } 0 .. $#units), $options =~ /override/ ? (-1, 0) : ()];
+        $batch = [1, $now, (map { (int($logs[$_] / $units[$_]), $logs[$_] % $units[$_], 0) } 0 .. $#units), $arguments[-1] =~ /override/ ? (-1, 0) : ()];
     }
     return $reply;
 }
